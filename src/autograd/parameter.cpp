@@ -1,0 +1,108 @@
+#include "autograd/parameter.h"
+
+#include <algorithm>
+
+#include "base/philox.h"
+#include "kernels/jobs.h"
+
+namespace strata {
+namespace {
+
+constexpr std::int64_t kAlign = 16;  // elements: every parameter starts on a cache line
+
+std::int64_t padded(std::int64_t n) { return (n + kAlign - 1) / kAlign * kAlign; }
+
+}  // namespace
+
+Parameter& ParameterStore::add(ParameterSpec spec) {
+  STRATA_CHECK(!device_, "parameter ", spec.name, " is added after the layout was fixed");
+  if (spec.slices.empty()) spec.slices.push_back({spec.name, 0, spec.dims});
+  Parameter& p = parameters_.emplace_back();
+  static_cast<ParameterSpec&>(p) = std::move(spec);
+  for (const NamedSlice& s : p.slices) {
+    const bool fresh = by_name_.emplace(s.name, Found{&p, nullptr, s}).second;
+    STRATA_CHECK(fresh, "two parameters are called ", s.name);
+  }
+  return p;
+}
+
+Buffer& ParameterStore::add_buffer(std::string name, Dims dims) {
+  STRATA_CHECK(!device_, "buffer ", name, " is added after the layout was fixed");
+  Buffer& b = buffers_.emplace_back(Buffer{std::move(name), dims, {}});
+  const bool fresh = by_name_.emplace(b.name, Found{nullptr, &b, {b.name, 0, dims}}).second;
+  STRATA_CHECK(fresh, "two parameters are called ", b.name);
+  return b;
+}
+
+void ParameterStore::allocate(device::Device& device, DType compute, bool gradients) {
+  device_ = &device;
+  const DType full = acc_of(compute);
+  for (Parameter& p : parameters_) {
+    auto same = [&](const Bucket& b) {
+      return b.group == p.group && b.precision == p.precision && b.decay == p.decay;
+    };
+    auto it = std::find_if(buckets_.begin(), buckets_.end(), same);
+    if (it == buckets_.end()) it = buckets_.insert(it, Bucket{p.group, p.precision, p.decay, {}, {}, {}, {}});
+    it->parameters.push_back(&p);
+  }
+  for (Bucket& b : buckets_) {
+    std::int64_t n = 0;
+    for (const Parameter* p : b.parameters) n += padded(p->dims.numel());
+    const DType type = b.precision == Precision::Full ? full : compute;
+    b.value = Tensor(device, {n}, type, device::Purpose::Parameters);
+    b.master = type == full ? b.value : Tensor(device, {n}, full, device::Purpose::Parameters);
+    if (gradients) b.grad = Tensor(device, {n}, full, device::Purpose::Gradients);
+    std::int64_t at = 0;
+    for (Parameter* p : b.parameters) {
+      p->value = b.value.at(at, p->dims);
+      p->master = b.master.at(at, p->dims);
+      if (gradients) p->grad = b.grad.at(at, p->dims);
+      at += padded(p->dims.numel());
+    }
+    // The padding between parameters is updated with the rest: it must hold numbers.
+    device.compute().run(kernels::Fill{.y = b.value, .value = 0});
+    if (type != full) device.compute().run(kernels::Fill{.y = b.master, .value = 0});
+  }
+  for (Buffer& b : buffers_) {
+    b.value = Tensor(device, b.dims, full, device::Purpose::Parameters);
+    device.compute().run(kernels::Fill{.y = b.value, .value = 0});
+  }
+  zero_grads();
+}
+
+void ParameterStore::initialize(std::uint64_t seed) {
+  for (Parameter& p : parameters_)
+    for (const NamedSlice& s : p.slices) {
+      const Philox random(seed, s.name);
+      std::vector<double> values(s.dims.numel());
+#pragma omp parallel for schedule(static)
+      for (std::int64_t i = 0; i < std::int64_t(values.size()); ++i)
+        values[i] = (p.init.base ? p.init.base(i) : 0.0) + (p.init.std != 0 ? p.init.std * random.normal(i) : 0.0);
+      set(s.name, values);
+    }
+}
+
+void ParameterStore::zero_grads() {
+  for (Bucket& b : buckets_)
+    if (b.grad.defined()) device_->compute().run(kernels::Fill{.y = b.grad, .value = 0});
+}
+
+std::int64_t ParameterStore::count() const {
+  std::int64_t n = 0;
+  for (const Parameter& p : parameters_) n += p.dims.numel();
+  return n;
+}
+
+Tensor ParameterStore::Found::master() const {
+  return parameter ? parameter->master.at(slice.offset, slice.dims) : buffer->value;
+}
+Tensor ParameterStore::Found::grad() const { return parameter->grad.at(slice.offset, slice.dims); }
+
+void ParameterStore::set(const std::string& name, const std::vector<double>& values) {
+  const Found& found = by_name_.at(name);
+  from_host(*device_, found.master(), values);
+  if (found.parameter && found.parameter->value.dtype() != found.parameter->master.dtype())
+    from_host(*device_, found.parameter->value.at(found.slice.offset, found.slice.dims), values);
+}
+
+}  // namespace strata

@@ -1,0 +1,107 @@
+// Trained weights live in flat buckets keyed by (reduction group, precision, decay): value, fp32 master and gradient of
+// a bucket are one tensor each, and a Parameter's tensors are views into them. Stacked parameters (experts, gate|up)
+// carry their published names as slices.
+#pragma once
+#include <deque>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tensor/tensor.h"
+
+namespace strata {
+
+enum class ReductionGroup { Dense, Expert };  // who sums its gradient, once there are several ranks
+enum class Precision { Compute, Full };      // Full: float32 (float64 in float64 mode) also when computing in bfloat16
+enum class Decay { Yes, No };                // weight decay
+
+// Initial value of element i: base(i) + std * normal(seed, name, i).
+struct Init {
+  double std = 0;
+  std::function<double(std::int64_t)> base;  // empty: 0
+  static Init normal(double std) { return {std, {}}; }
+  static Init constant(double value) {
+    return {0, [value](std::int64_t) { return value; }};
+  }
+};
+
+// A named, contiguous part of a parameter: the unit of files and of initial values.
+struct NamedSlice {
+  std::string name;
+  std::int64_t offset = 0;  // in elements, from the parameter's start
+  Dims dims;
+};
+
+struct ParameterSpec {
+  std::string name;
+  Dims dims;
+  Init init;
+  Decay decay = Decay::Yes;
+  Precision precision = Precision::Compute;
+  ReductionGroup group = ReductionGroup::Dense;
+  std::vector<NamedSlice> slices = {};  // empty: one slice, the parameter itself
+};
+
+struct Parameter : ParameterSpec {
+  Tensor value;   // what kernels read
+  Tensor master;  // what the optimizer updates; the same memory as `value` unless computing in bfloat16
+  Tensor grad;    // accumulates; undefined where no gradient is wanted
+};
+
+struct Bucket {
+  ReductionGroup group;
+  Precision precision;
+  Decay decay;
+  Tensor value, master, grad;  // [n]
+  std::vector<Parameter*> parameters;
+};
+
+// State that is saved and loaded like a weight but not trained by gradient (router biases).
+struct Buffer {
+  std::string name;
+  Dims dims;
+  Tensor value;
+};
+
+class ParameterStore {
+ public:
+  ParameterStore() = default;
+  ParameterStore(const ParameterStore&) = delete;
+
+  // References stay valid. A name used twice is an error.
+  Parameter& add(ParameterSpec spec);
+  Buffer& add_buffer(std::string name, Dims dims);
+
+  // Lays out the buckets; after this no parameter can be added. Without gradients nothing is trained.
+  void allocate(device::Device& device, DType compute, bool gradients = true);
+  // Values by (seed, name, element index) alone; buffers become zero.
+  void initialize(std::uint64_t seed);
+  void zero_grads();
+
+  std::vector<Bucket>& buckets() { return buckets_; }
+  std::deque<Parameter>& parameters() { return parameters_; }
+  std::deque<Buffer>& buffers() { return buffers_; }
+  std::int64_t count() const;  // trained elements
+
+  struct Found {
+    Parameter* parameter = nullptr;  // null: a buffer
+    Buffer* buffer = nullptr;
+    NamedSlice slice;
+    Tensor master() const;
+    Tensor grad() const;
+  };
+  // Every slice and buffer by its published name, sorted.
+  const std::map<std::string, Found>& by_name() const { return by_name_; }
+  // Overwrites master and value. The count must match.
+  void set(const std::string& name, const std::vector<double>& values);
+
+ private:
+  device::Device* device_ = nullptr;
+  std::deque<Parameter> parameters_;
+  std::deque<Buffer> buffers_;
+  std::vector<Bucket> buckets_;
+  std::map<std::string, Found> by_name_;
+};
+
+}  // namespace strata
