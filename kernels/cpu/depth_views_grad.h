@@ -1,0 +1,126 @@
+// The way back through the views of one source: gradients of a tile's views become gradients of the source's rows,
+// dv_{t-lag} += taps[lag] * dview_t, and of the taps, dtaps[lag] += sum_t dview_t * v_{t-lag}. A chunk of tokens sums its
+// own rows and the `reach` rows before it, which belong to earlier chunks and are added to theirs when all are done.
+#pragma once
+#include "kernels/cpu/depth_views.h"
+#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/pieces.h"
+
+namespace strata::kernels {
+
+template <class A> class DepthViewsGrad {
+ public:
+  // Shared memory of all chunks is taken from `shared`.
+  DepthViewsGrad(const DepthViews<A>& views, const DepthSourceGrad& grad, const Chunks& chunks, Pieces<A>& shared)
+      : views_(views), grad_(grad), chunks_(chunks), row_(views.row()), reach_(views.reach()) {
+    dtaps_ = shared.take(chunks.count * views.tap_rows() * row_);
+    before_ = shared.take(chunks.count * reach_ * row_);
+  }
+
+  // A chunk's sums: its rows with `reach` before and one nobody reads behind.
+  std::int64_t chunk_elements() const { return (reach_ + chunks_.size + 1) * row_; }
+
+  void start(std::int64_t chunk, A* sums) const {
+    std::fill_n(sums, chunk_elements(), A(0));
+    std::fill_n(dtaps(chunk), views_.tap_rows() * row_, A(0));
+  }
+
+  // rows: as DepthViews::load_rows fills them for this tile; working memory where there are no convolutions.
+  void add(std::int64_t chunk, std::int64_t first, std::int64_t count, A* rows, const TileViews<A>& dviews,
+           A* sums) const {
+    if (views_.streams()) return store_streams(first, count, dviews);
+    A* own = sums + (reach_ + first - chunks_.begin(chunk)) * row_;
+    for (std::int64_t r = 0; r < (views_.convolved() ? 1 : views_.views()); ++r)
+      for (std::int64_t b = 0; b < count; ++b) {
+        const A* d = dviews.at(r, b);
+        for (std::int64_t i = 0; i < row_; ++i) own[b * row_ + i] += d[i];
+      }
+    if (!views_.convolved()) return;
+    views_.load_rows(first, count, rows);
+    for (std::int64_t r = 1; r < views_.views(); ++r)
+      for (std::int64_t lag = 0; lag < views_.lags(r); ++lag)
+        add_lag(r, lag, first, count, rows, dviews, own, sums + chunk_elements() - row_,
+                dtaps(chunk) + (views_.first_tap(r) + lag) * row_);
+  }
+
+  void end(std::int64_t chunk, const A* sums) const {
+    std::copy_n(sums, reach_ * row_, before(chunk));
+    if (!grad_.dvalue || views_.streams()) return;
+    for (std::int64_t t = chunks_.begin(chunk); t < chunks_.end(chunk); ++t)
+      store_row(grad_.dvalue.view, t * views_.width(), views_.width(),
+                sums + (reach_ + t - chunks_.begin(chunk)) * row_, grad_.dvalue.mode);
+  }
+
+  // After all chunks.
+  void finish() const {
+    if (grad_.dvalue && reach_ > 0)
+      parallel_for(chunks_.count, [&](std::int64_t c) {
+        for (std::int64_t later = c + 1; later < chunks_.count; ++later) add_before(c, later);
+      });
+    for (std::size_t k = 0; k < grad_.dconv.size(); ++k)
+      if (grad_.dconv[k]) add_dtaps(std::int64_t(k) + 1, grad_.dconv[k]);
+  }
+
+ private:
+  A* dtaps(std::int64_t chunk) const { return dtaps_ + chunk * views_.tap_rows() * row_; }
+  A* before(std::int64_t chunk) const { return before_ + chunk * reach_ * row_; }
+
+  void store_streams(std::int64_t first, std::int64_t count, const TileViews<A>& dviews) const {
+    if (!grad_.dvalue) return;
+    for (std::int64_t b = 0; b < count; ++b)
+      for (std::int64_t r = 0; r < views_.views(); ++r)
+        store_row(grad_.dvalue.view, ((first + b) * views_.views() + r) * views_.width(), views_.width(),
+                  dviews.at(r, b), grad_.dvalue.mode);
+  }
+
+  // own: the sums of the tile's tokens. What a token does not see is zero, and what it would add goes to `nowhere`.
+  void add_lag(std::int64_t r, std::int64_t lag, std::int64_t first, std::int64_t count, A* rows,
+               const TileViews<A>& dviews, A* own, A* nowhere, A* dtap) const {
+    typedef A Vector __attribute__((vector_size(kVectorBytes), may_alias));
+    const A *from[kTokenTile], *dview[kTokenTile], *zero = rows + (views_.tile_rows() - 1) * row_;
+    A* to[kTokenTile];
+    for (std::int64_t b = 0; b < kTokenTile; ++b) {
+      from[b] = views_.seen(rows, first, count, b, lag);
+      dview[b] = b < count ? dviews.at(r, b) : zero;
+      to[b] = from[b] == zero ? nowhere : own + (b - lag) * row_;
+    }
+    const A* tap = views_.tap(r, lag);
+    for (std::int64_t i = 0; i < row_; i += kLanes<A>) {
+      const auto c = *reinterpret_cast<const Vector*>(tap + i);
+      Vector d = {};
+      for (int b = 0; b < kTokenTile; ++b) {
+        const auto g = *reinterpret_cast<const Vector*>(dview[b] + i);
+        d += g * *reinterpret_cast<const Vector*>(from[b] + i);
+        *reinterpret_cast<Vector*>(to[b] + i) += c * g;
+      }
+      *reinterpret_cast<Vector*>(dtap + i) += d;
+    }
+  }
+
+  // What chunk `later` summed for rows of chunk c.
+  void add_before(std::int64_t c, std::int64_t later) const {
+    const std::int64_t start = chunks_.begin(later) - reach_;
+    for (std::int64_t t = std::max(chunks_.begin(c), start); t < chunks_.end(c); ++t)
+      store_row(grad_.dvalue.view, t * views_.width(), views_.width(), before(later) + (t - start) * row_,
+                Write::Accumulate);
+  }
+
+  void add_dtaps(std::int64_t r, const View& dconv) const {
+    A* to = dconv.as<A>();
+    const std::int64_t kernel = dconv.dims[1];
+    parallel_for(views_.lags(r), [&](std::int64_t lag) {
+      for (std::int64_t c = 0; c < chunks_.count; ++c) {
+        const A* from = dtaps(c) + (views_.first_tap(r) + lag) * row_;
+        for (std::int64_t i = 0; i < views_.width(); ++i) to[i * kernel + lag] += from[i];
+      }
+    });
+  }
+
+  const DepthViews<A>& views_;
+  const DepthSourceGrad& grad_;
+  Chunks chunks_;
+  std::int64_t row_, reach_;
+  A *dtaps_, *before_;
+};
+
+}  // namespace strata::kernels
