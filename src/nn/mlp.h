@@ -1,0 +1,21 @@
+// The dense feed-forward part: down(silu(gate x) * up x).
+#pragma once
+#include <string>
+
+#include "autograd/parameter.h"
+#include "autograd/tape.h"
+
+namespace strata::nn {
+
+class Mlp {
+ public:
+  // `prefix` such as "model.layers.0.mlp". gate_proj and up_proj are one stacked parameter, published as two.
+  Mlp(ParameterStore& store, const std::string& prefix, std::int64_t hidden_size, std::int64_t width, double init_std);
+
+  Var forward(Tape& tape, const Var& x) const;  // [T,D] -> [T,D]
+
+ private:
+  Parameter *gate_up_, *down_;
+};
+
+}  // namespace strata::nn

@@ -1,0 +1,69 @@
+#include "nn/moe.h"
+
+#include "ops/add.h"
+#include "ops/grouped_linear.h"
+#include "ops/linear.h"
+#include "ops/rows.h"
+#include "ops/swiglu.h"
+
+namespace strata::nn {
+namespace {
+
+double per(double coefficient, std::int64_t count) { return count > 0 ? coefficient / double(count) : 0.0; }
+
+}  // namespace
+
+Moe::Moe(ParameterStore& store, const std::string& prefix, const MoeConfig& config) : config_(config) {
+  const std::int64_t E = config.experts, F = config.expert_width, D = config.hidden_size;
+  const Init init = Init::normal(config.init_std);
+  gate_ = &store.add({.name = prefix + ".gate.weight", .dims = {E, D}, .init = init, .precision = Precision::Full});
+  if (config.rule.scoring == kernels::Scoring::Sigmoid)
+    bias_ = &store.add_buffer(prefix + ".gate.e_score_correction_bias", {E});
+  ParameterSpec gate_up{.name = prefix + ".experts.gate_up", .dims = {E, 2 * F, D}, .init = init,
+                        .group = ReductionGroup::Expert};
+  ParameterSpec down{.name = prefix + ".experts.down", .dims = {E, D, F}, .init = init,
+                     .group = ReductionGroup::Expert};
+  for (std::int64_t e = 0; e < E; ++e) {
+    const std::string name = concat(prefix, ".experts.", e);
+    gate_up.slices.push_back({name + ".gate_proj.weight", 2 * e * F * D, {F, D}});
+    gate_up.slices.push_back({name + ".up_proj.weight", (2 * e + 1) * F * D, {F, D}});
+    down.slices.push_back({name + ".down_proj.weight", e * D * F, {D, F}});
+  }
+  gate_up_ = &store.add(std::move(gate_up));
+  down_ = &store.add(std::move(down));
+  if (config.shared_experts > 0)
+    shared_ = std::make_unique<Mlp>(store, prefix + ".shared_experts", D, config.shared_experts * F, config.init_std);
+}
+
+void Moe::allocate(device::Device& device) {
+  device_ = &device;
+  load_ = Tensor(device, {config_.experts}, DType::Int64, device::Purpose::Data);
+  from_host(device, load_, std::vector<std::int64_t>(config_.experts, 0));
+}
+
+MoeOutput Moe::forward(Tape& tape, const Var& x, const Context& context) const {
+  kernels::RouterRule rule = config_.rule;
+  rule.balance_coef = per(rule.balance_coef, context.global_sequences);
+  rule.z_coef = per(rule.z_coef, context.global_tokens);
+  const Var logits = ops::linear(tape, x, *gate_, acc_of(x.value.dtype()));
+  const ops::Routed routed =
+      ops::route(tape, logits, bias_ ? bias_->value : Tensor(), rule, context.sequences.batch, load_);
+  const ops::RoutingPlan plan = ops::plan_routing(tape, routed.indices, config_.experts);
+  const Var rows = ops::gather_rows(tape, x, plan);
+  const Var hidden = ops::swiglu(tape, ops::grouped_linear(tape, rows, *gate_up_, plan.offsets));
+  const Var experts = ops::grouped_linear(tape, hidden, *down_, plan.offsets);
+  tape.release({hidden}, Recompute::Activation);
+  Var y = ops::combine_rows(tape, experts, routed.gates, plan);
+  if (shared_) y = ops::add(tape, y, shared_->forward(tape, x));
+  return {y, routed.aux};
+}
+
+void Moe::update_bias(double speed) {
+  if (bias_ && speed != 0) {
+    device_->compute().run(kernels::RouterBiasUpdate{.load = load_, .bias = bias_->value, .speed = speed});
+    return;
+  }
+  from_host(*device_, load_, std::vector<std::int64_t>(config_.experts, 0));
+}
+
+}  // namespace strata::nn

@@ -1,0 +1,66 @@
+#include "ops/rows.h"
+
+#include "tensor/shapes.h"
+
+namespace strata::ops {
+namespace {
+
+struct GatherNode final : Node {
+  Var x, rows;
+  Tensor slot_row;
+
+  std::string_view name() const override { return "gather_rows"; }
+  std::vector<Tensor> saved() const override { return {slot_row}; }
+  void backward(Tape& tape) override {
+    tape.stream().run(kernels::GatherRowsBackward{
+        .drows = tape.grad(rows), .slot_row = slot_row, .dx = tape.grad_into(x)});
+  }
+};
+
+struct CombineNode final : Node {
+  Var rows, gates, y;
+  Tensor slot_row;
+
+  std::string_view name() const override { return "combine_rows"; }
+  std::vector<Tensor> saved() const override { return {rows.value, gates.value, slot_row}; }
+  void backward(Tape& tape) override {
+    tape.stream().run(kernels::CombineRowsBackward{.dy = tape.grad(y),
+                                                   .rows = rows.value,
+                                                   .gates = gates.value,
+                                                   .slot_row = slot_row,
+                                                   .drows = tape.grad_into(rows),
+                                                   .dgates = tape.grad_into(gates)});
+  }
+};
+
+}  // namespace
+
+Var gather_rows(Tape& tape, const Var& x, const RoutingPlan& plan) {
+  Shapes s("gather_rows");
+  s(x.value, "x", "T D")(plan.row_slot, "row_slot", "R");
+  auto node = std::make_unique<GatherNode>();
+  node->x = x;
+  node->rows = tape.output(tape.empty({s["R"], s["D"]}, x.value.dtype()));
+  node->slot_row = plan.slot_row;
+  const Var rows = node->rows;
+  tape.stream().run(kernels::GatherRows{.x = x.value, .row_slot = plan.row_slot, .rows = rows.value});
+  tape.record(std::move(node), {rows});
+  return rows;
+}
+
+Var combine_rows(Tape& tape, const Var& rows, const Var& gates, const RoutingPlan& plan) {
+  Shapes s("combine_rows");
+  s(rows.value, "rows", "R D")(gates.value, "gates", "T K")(plan.slot_row, "slot_row", "R").bind("R", s["T"] * s["K"]);
+  auto node = std::make_unique<CombineNode>();
+  node->rows = rows;
+  node->gates = gates;
+  node->y = tape.output(tape.empty({s["T"], s["D"]}, rows.value.dtype()));
+  node->slot_row = plan.slot_row;
+  const Var y = node->y;
+  tape.stream().run(
+      kernels::CombineRows{.rows = rows.value, .gates = gates.value, .slot_row = plan.slot_row, .y = y.value});
+  tape.record(std::move(node), {y});
+  return y;
+}
+
+}  // namespace strata::ops
