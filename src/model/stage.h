@@ -1,0 +1,77 @@
+// Layers [first, last) of the model, with the embedding before and the head behind where the stage has them. The whole
+// model is one stage; it does not know how it is cut.
+#pragma once
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "model/batch.h"
+#include "model/block.h"
+
+namespace strata::model {
+
+struct StageRange {
+  int first = 0, last = 0;  // layers
+  bool embedding = true, head = true;
+};
+
+struct StageOptions {
+  bool recompute_layers = false;  // keep only what enters a layer, run it again in backward
+};
+
+// Scalars [1] in Acc, already divided by the counts of the global batch; seeding each with its coefficient is backward.
+struct Losses {
+  Var lm, mtp;           // mtp: before its coefficient; slot -1 without multi-token prediction
+  std::vector<Var> aux;  // balance losses, one per MoE layer
+  Tensor token_loss;     // [T]
+};
+
+class Stage {
+ public:
+  Stage(const ModelConfig& config, StageRange range, ParameterStore& store);
+
+  // After the store is: state that is not a parameter (expert loads).
+  void allocate(device::Device& device);
+
+  // Forward, in three parts. First stage: ids -> state before layer 0.
+  residual::State open(Tape& tape, const MicroBatch& batch) const;
+  // The layers of this stage; balance losses are appended to `aux`. `state.items` are what boundary() of the first
+  // layer's slot names.
+  void layers(Tape& tape, residual::State& state, const MicroBatch& batch, const Counts& counts, StageOptions options,
+              std::vector<Var>& aux) const;
+  // Last stage: state after the last layer -> losses.
+  Losses close(Tape& tape, residual::State& state, const MicroBatch& batch, const Counts& counts,
+               std::vector<Var> aux) const;
+  // All three, for a stage that is the whole model.
+  Losses forward(Tape& tape, const MicroBatch& batch, const Counts& counts, StageOptions options = {}) const;
+
+  // Seeds the losses with their coefficients and runs backward.
+  void backward(Tape& tape, const Losses& losses, Weights when = Weights::Now) const;
+
+  const residual::Residual& residual() const { return *residual_; }
+  std::vector<nn::Moe*> moes() const;  // in layer order, multi-token prediction's last
+
+ private:
+  void layer(Tape& tape, residual::State& state, int index, const nn::Context& context, std::vector<Var>& aux) const;
+  void recomputed_layer(Tape& tape, residual::State& state, int index, const nn::Context& context,
+                        std::vector<Var>& aux) const;
+  Var next_token_loss(Tape& tape, const Var& top, const MicroBatch& batch, const Counts& counts,
+                      std::vector<Var>& aux) const;
+  residual::SlotRange slots() const { return {{2 * range_.first + 1}, {2 * range_.last}}; }
+
+  ModelConfig config_;
+  StageRange range_;
+  Parameter* embedding_ = nullptr;
+  std::unique_ptr<residual::Residual> residual_;
+  std::deque<Block> blocks_;
+  Parameter* norm_ = nullptr;
+  Parameter* head_ = nullptr;
+
+  struct NextTokenModule {
+    Parameter *embedding_norm, *hidden_norm, *projection, *head_norm;
+    std::unique_ptr<Block> block;
+  };
+  std::unique_ptr<NextTokenModule> next_;
+};
+
+}  // namespace strata::model

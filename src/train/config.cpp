@@ -1,0 +1,71 @@
+// The lists of keys of a run's sections.
+#include "train/config.h"
+
+namespace strata::train {
+namespace {
+
+// A count of steps or tokens: sums and products with small factors stay exact.
+constexpr Rule count_from(double low) { return between(low, 1e15); }
+
+}  // namespace
+
+void RunSection::fields(FieldVisitor& v) {
+  v("name", name, "name of the run", not_empty());
+  v("output_dir", output_dir, "folder of the run; unset: runs/NAME", not_empty());
+  v("seed", seed, "seed of the initial weights and of the order of the data", at_least(0));
+}
+
+void RouterSection::fields(FieldVisitor& v) {
+  v("bias_update_speed", bias_update_speed, "step of loss-free balancing; 0: off", at_least(0));
+}
+
+void DataSection::fields(FieldVisitor& v) {
+  v("train", train, "text file to train on", not_empty());
+  v("validation", validation, "text file to evaluate on", not_empty());
+  v("tokenizer", tokenizer, "how text becomes token ids (byte: its 256 byte values)");
+}
+
+void TrainingSection::fields(FieldVisitor& v) {
+  v("seq_length", seq_length, "tokens per sequence", dimension());
+  v("micro_batch_size", micro_batch_size, "sequences per forward pass", dimension());
+  v("global_batch_size", global_batch_size, "sequences per step; unset: micro_batch_size", dimension());
+  v("train_iters", train_iters, "steps of the run; unset: 1000, or as train_tokens says", count_from(1));
+  v("train_tokens", train_tokens, "tokens of the run, rounded up to whole steps, instead of train_iters",
+    count_from(1));
+  v("eval_interval", eval_interval, "steps between evaluations; 0: only after the last step", count_from(0));
+  v("eval_iters", eval_iters, "batches per evaluation", count_from(1));
+}
+
+void PrecisionSection::fields(FieldVisitor& v) { v("compute", compute, "type of activations and matrices"); }
+
+void RecomputeSection::fields(FieldVisitor& v) {
+  v("granularity", granularity, "what the backward pass computes again instead of keeping");
+  v("modules", modules, "activations to compute again",
+    only(granularity == Granularity::Selective, "granularity is selective"));
+}
+
+void BackendSection::fields(FieldVisitor& v) {
+  v("device", device, "where to compute");
+  v("threads", threads, "CPU threads; 0: all", between(0, 4096));
+}
+
+void LoggingSection::fields(FieldVisitor& v) {
+  v("log_interval", log_interval, "steps between progress lines", count_from(1));
+  v("jsonl", jsonl, "file of metrics, in the run's folder", not_empty());
+}
+
+void RunConfig::fields(FieldVisitor& v) {
+  v("run", run, "the run");
+  v("model", model, "the model");
+  v("router", router, "expert balancing");
+  v("data", data, "the data");
+  v("training", training, "batches and length");
+  v("optimizer", optimizer, "the optimiser");
+  v("lr_schedule", lr_schedule, "learning rate");
+  v("precision", precision, "number formats");
+  v("recompute", recompute, "activation recomputation");
+  v("backend", backend, "devices");
+  v("logging", logging, "progress and metrics");
+}
+
+}  // namespace strata::train

@@ -1,0 +1,136 @@
+// Everything a run is told: one struct per section of its JSON file. All keys but the model's sizes have
+// defaults.
+#pragma once
+#include "base/dtype.h"
+#include "base/fields.h"
+#include "model/config.h"
+#include "optim/config.h"
+
+namespace strata::train {
+
+struct RunSection {
+  std::string name = "run";
+  std::optional<std::string> output_dir = {};  // unset: runs/<name>
+  std::int64_t seed = 1234;
+
+  std::string folder() const { return output_dir.value_or("runs/" + name); }
+  void fields(FieldVisitor& v);
+  void validate() const;
+  bool operator==(const RunSection&) const = default;
+};
+
+struct RouterSection {
+  double bias_update_speed = 0;
+
+  void fields(FieldVisitor& v);
+  bool operator==(const RouterSection&) const = default;
+};
+
+enum class Tokenizer { Byte };
+constexpr auto enum_names(Tokenizer) { return std::array<std::string_view, 1>{"byte"}; }
+
+struct DataSection {
+  std::optional<std::string> train = {};       // path of a text file
+  std::optional<std::string> validation = {};  // the same
+  Tokenizer tokenizer = Tokenizer::Byte;
+
+  void fields(FieldVisitor& v);
+  bool operator==(const DataSection&) const = default;
+};
+
+struct TrainingSection {
+  std::int64_t seq_length = 512;
+  std::int64_t micro_batch_size = 1;
+  std::optional<std::int64_t> global_batch_size = {};  // sequences per step; unset: micro_batch_size
+  std::optional<std::int64_t> train_iters = {};        // at most one of these two; neither: 1000 iterations
+  std::optional<std::int64_t> train_tokens = {};
+  std::int64_t eval_interval = 0;  // steps; 0: only after the last
+  std::int64_t eval_iters = 10;
+
+  // Sequences per optimiser step.
+  std::int64_t batch_size() const { return global_batch_size.value_or(micro_batch_size); }
+  // Optimiser steps of the run; train_tokens is rounded up to whole steps.
+  std::int64_t iterations() const;
+  void fields(FieldVisitor& v);
+  void validate() const;
+  bool operator==(const TrainingSection&) const = default;
+};
+
+enum class Compute { Float32, Float64, BFloat16 };
+constexpr auto enum_names(Compute) {
+  return std::array<std::string_view, 3>{"float32", "float64", "bfloat16"};
+}
+
+struct PrecisionSection {
+  Compute compute = Compute::Float32;
+
+  DType dtype() const;
+  void fields(FieldVisitor& v);
+  bool operator==(const PrecisionSection&) const = default;
+};
+
+enum class Granularity { None, Selective, Full };
+constexpr auto enum_names(Granularity) {
+  return std::array<std::string_view, 3>{"none", "selective", "full"};
+}
+enum class RecomputeModule { LayerNorm, MoeAct, CoreAttn, DepthRetrieval };
+constexpr auto enum_names(RecomputeModule) {
+  return std::array<std::string_view, 4>{"layernorm", "moe_act", "core_attn", "depth_retrieval"};
+}
+
+struct RecomputeSection {
+  Granularity granularity = Granularity::None;
+  std::vector<RecomputeModule> modules = {RecomputeModule::LayerNorm, RecomputeModule::MoeAct,
+                                          RecomputeModule::CoreAttn,
+                                          RecomputeModule::DepthRetrieval};  // selective
+
+  // Whether selective recompute names this module.
+  bool drops(RecomputeModule module) const;
+  void fields(FieldVisitor& v);
+  void validate() const;
+  bool operator==(const RecomputeSection&) const = default;
+};
+
+enum class DeviceKind { Auto, Cpu };
+constexpr auto enum_names(DeviceKind) { return std::array<std::string_view, 2>{"auto", "cpu"}; }
+
+struct BackendSection {
+  DeviceKind device = DeviceKind::Auto;
+  std::int64_t threads = 0;  // CPU threads; 0: all
+
+  void fields(FieldVisitor& v);
+  bool operator==(const BackendSection&) const = default;
+};
+
+struct LoggingSection {
+  std::int64_t log_interval = 1;
+  std::string jsonl = "metrics.jsonl";  // in the run's folder
+
+  void fields(FieldVisitor& v);
+  bool operator==(const LoggingSection&) const = default;
+};
+
+struct RunConfig {
+  RunSection run = {};
+  model::ModelConfig model = {};
+  RouterSection router = {};
+  DataSection data = {};
+  TrainingSection training = {};
+  optim::OptimizerSection optimizer = {};
+  optim::LrScheduleSection lr_schedule = {};
+  PrecisionSection precision = {};
+  RecomputeSection recompute = {};
+  BackendSection backend = {};
+  LoggingSection logging = {};
+
+  void fields(FieldVisitor& v);
+  // Rules between sections that every command relies on; each section's own validate() has run before.
+  void validate() const;
+  bool operator==(const RunConfig&) const = default;
+};
+
+// What only a training run needs: data, a schedule that fits its length. Throws InputError; sentences begin
+// with a path.
+void check_trainable(const RunConfig& config);
+
+}  // namespace strata::train

@@ -1,0 +1,93 @@
+// Values derived from a run's configuration, and which of its values contradict each other.
+#include <algorithm>
+
+#include "train/config.h"
+
+namespace strata::train {
+
+void RunSection::validate() const {
+  if (name.find('/') != std::string::npos)
+    throw InputError(concat("name \"", name, "\" has a slash in it: a folder goes into output_dir"));
+}
+
+std::int64_t TrainingSection::iterations() const {
+  constexpr std::int64_t kDefault = 1000;
+  if (train_tokens) return (*train_tokens - 1) / (batch_size() * seq_length) + 1;
+  return train_iters.value_or(kDefault);
+}
+
+void TrainingSection::validate() const {
+  if (batch_size() % micro_batch_size != 0)
+    throw InputError(concat("global_batch_size ", batch_size(), " is not a multiple of micro_batch_size ",
+                            micro_batch_size));
+  if (train_iters && train_tokens)
+    throw InputError(concat("train_iters ", *train_iters, " and train_tokens ", *train_tokens,
+                            " both give the length of the run: remove one"));
+}
+
+DType PrecisionSection::dtype() const {
+  switch (compute) {
+    case Compute::Float64:
+      return DType::Float64;
+    case Compute::BFloat16:
+      return DType::BFloat16;
+    default:
+      return DType::Float32;
+  }
+}
+
+bool RecomputeSection::drops(RecomputeModule module) const {
+  return granularity == Granularity::Selective &&
+         std::find(modules.begin(), modules.end(), module) != modules.end();
+}
+
+void RecomputeSection::validate() const {
+  if (modules.empty()) throw InputError("modules is empty: name a module, or choose granularity none");
+  for (auto it = modules.begin(); it != modules.end(); ++it)
+    if (std::find(modules.begin(), it, *it) != it)
+      throw InputError(concat("modules names \"", name_of(*it), "\" twice"));
+}
+
+void RunConfig::validate() const {
+  if (router.bias_update_speed > 0 && model.moe_layers() == 0)
+    throw InputError(
+        concat("router.bias_update_speed ", router.bias_update_speed, " needs a MoE layer in the model"));
+  if (router.bias_update_speed > 0 && model.scoring_func != model::ScoringFunc::Sigmoid)
+    throw InputError(concat("router.bias_update_speed ", router.bias_update_speed,
+                            " needs model.scoring_func sigmoid: softmax scores have no bias"));
+  if (lr_schedule.min_lr > optimizer.lr)
+    throw InputError(
+        concat("lr_schedule.min_lr ", lr_schedule.min_lr, " is above optimizer.lr ", optimizer.lr));
+}
+
+namespace {
+
+void check_schedule(const optim::LrScheduleSection& schedule, std::int64_t iterations) {
+  using optim::LrDecayStyle;
+  const LrDecayStyle style = schedule.lr_decay_style;
+  if (style != LrDecayStyle::Cosine && style != LrDecayStyle::Wsd) return;
+  const std::int64_t decay = schedule.decay_iters(iterations), warmup = schedule.lr_warmup_iters;
+  const std::int64_t tail = style == LrDecayStyle::Wsd ? schedule.wsd_decay_iters(iterations) : 0;
+  if (warmup > decay)
+    throw InputError(
+        concat("lr_schedule.lr_warmup_iters ", warmup, " is above the ", decay, " steps of the schedule"));
+  if (warmup + tail > decay)
+    throw InputError(concat("lr_schedule.lr_wsd_decay_iters ", tail, " and lr_warmup_iters ", warmup,
+                            " together exceed the ", decay, " steps of the schedule"));
+}
+
+}  // namespace
+
+void check_trainable(const RunConfig& config) {
+  constexpr std::int64_t kByteValues = 256;
+  if (!config.data.train) throw InputError("data.train is required: the path of a text file");
+  if (config.model.vocab_size < kByteValues)
+    throw InputError(concat("model.vocab_size ", config.model.vocab_size, " is below the ", kByteValues,
+                            " values of data.tokenizer byte"));
+  if (config.training.eval_interval > 0 && !config.data.validation)
+    throw InputError(concat("data.validation is required with training.eval_interval ",
+                            config.training.eval_interval, ": the path of a text file"));
+  check_schedule(config.lr_schedule, config.training.iterations());
+}
+
+}  // namespace strata::train

@@ -1,0 +1,115 @@
+// One batch through the model with everything visible, written to a file, compared with a reference, or both.
+#include <omp.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+
+#include "base/json_config.h"
+#include "base/log.h"
+#include "tools/commands.h"
+#include "train/trace.h"
+
+namespace strata::tools {
+namespace {
+
+using checkpoint::SafetensorsFile;
+
+double number(const SafetensorsFile& file, const std::string& key, const std::string& text) {
+  double value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || stop != end)
+    throw InputError(concat(file.path(), ": metadata ", key, " is \"", text, "\", expected a number"));
+  return value;
+}
+
+// A reference says with which optimizer it was made ("lr", "weight_decay", "clip", and "optimizer": "adamw
+// beta1=0.9 beta2=0.95 eps=1e-6"): those values stand in for what neither the config file nor the command
+// line gives.
+void take_reference_optimizer(train::RunConfig& config, const std::vector<ValueOrigin>& origins,
+                              const SafetensorsFile& reference) {
+  const auto& metadata = reference.metadata();
+  const auto find = [&](const std::string& key) {
+    return metadata.count(key) ? metadata.at(key) : std::string();
+  };
+  const std::string adamw = find("optimizer") + " ";
+  const auto word = [&](const std::string& key) {
+    const std::size_t at = adamw.find(" " + key + "=");
+    if (at == std::string::npos) return std::string();
+    const std::size_t begin = at + key.size() + 2;
+    return adamw.substr(begin, adamw.find(' ', begin) - begin);
+  };
+  std::string taken;
+  const auto take = [&](const std::string& key, const std::string& text, double& value) {
+    const ValueOrigin left_open{"optimizer." + key, Origin::Default};
+    if (text.empty() || std::find(origins.begin(), origins.end(), left_open) == origins.end()) return;
+    value = number(reference, key, text);
+    taken += concat(taken.empty() ? "" : ", ", key, " ", text);
+  };
+  optim::OptimizerSection& o = config.optimizer;
+  take("lr", find("lr"), o.lr);
+  take("weight_decay", find("weight_decay"), o.weight_decay);
+  take("clip_grad", find("clip"), o.clip_grad);
+  take("beta1", word("beta1"), o.beta1);
+  take("beta2", word("beta2"), o.beta2);
+  take("eps", word("eps"), o.eps);
+  if (!taken.empty()) log::info(concat("optimizer, as ", reference.path(), " says: ", taken));
+}
+
+void write(const train::TraceTensors& tensors, const std::string& path, DType compute) {
+  checkpoint::SafetensorsWriter writer;
+  for (const auto& [name, t] : tensors)
+    writer.add(name, compute == DType::Float64 ? "F64" : "F32", t.shape, t.values);
+  writer.write(path);
+}
+
+std::string value_text(const train::Difference& d) {
+  if (!d.missing.empty()) return d.missing;
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3e", d.value);
+  return text;
+}
+
+// The ten worst, then one line about all; the exit status.
+int report(const std::vector<train::Difference>& all) {
+  constexpr std::size_t kShown = 10;
+  if (all.empty()) throw InputError("the reference holds nothing to compare");
+  const std::size_t shown = std::min(kShown, all.size());
+  std::size_t width = 6;
+  for (std::size_t i = 0; i < shown; ++i) width = std::max(width, all[i].name.size());
+  std::printf("%-*s  difference  tolerance\n", int(width), "tensor");
+  for (std::size_t i = 0; i < shown; ++i)
+    std::printf("%-*s  %10s  %9.2g%s\n", int(width), all[i].name.c_str(), value_text(all[i]).c_str(),
+                all[i].tolerance, all[i].within() ? "" : "  beyond");
+  const auto beyond = std::count_if(all.begin(), all.end(), [](const auto& d) { return !d.within(); });
+  std::printf("%zu tensors compared, worst %s at %s, %td beyond tolerance\n", all.size(),
+              value_text(all[0]).c_str(), all[0].name.c_str(), beyond);
+  return beyond == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+int trace(const TraceArguments& a) {
+  train::RunConfig config;
+  const auto origins = load_config(config, a.config.file, a.config.overrides);
+  std::optional<SafetensorsFile> reference;
+  if (!a.compare.empty()) {
+    reference.emplace(a.compare);
+    take_reference_optimizer(config, origins, *reference);
+  }
+  if (config.backend.threads > 0) omp_set_num_threads(int(config.backend.threads));
+  const model::HostBatch batch = train::load_batch(a.batch);
+  batch.validate(config.model.vocab_size);
+  device::Device device;
+  train::Trainer trainer(config, device);
+  train::load_weights(trainer.store(), SafetensorsFile(a.weights));
+  const train::TraceTensors tensors = train::trace(trainer, config, batch, a.steps);
+  if (!a.out.empty()) write(tensors, a.out, config.precision.dtype());
+  if (!reference) return 0;
+  auto tolerance = train::reference_tolerance(config.precision.dtype());
+  if (a.tolerance) tolerance = [r = *a.tolerance](const std::string&) { return r; };
+  return report(train::compare(tensors, *reference, tolerance, a.steps > 0));
+}
+
+}  // namespace strata::tools

@@ -1,0 +1,20 @@
+// A training run as a configuration file describes it.
+#include "base/json_config.h"
+#include "tools/commands.h"
+#include "train/run.h"
+
+namespace strata::tools {
+
+int train(const TrainArguments& a) {
+  train::RunConfig config;
+  const auto origins = load_config(config, a.config.file, a.config.overrides);
+  try {
+    train::check_trainable(config);
+  } catch (const InputError& e) {
+    throw InputError(concat(a.config.file, ": ", e.what()));
+  }
+  train::run(config, origins, a.overwrite);
+  return 0;
+}
+
+}  // namespace strata::tools
