@@ -19,7 +19,8 @@ struct Matrices {
   double std;
 
   Parameter* operator()(const std::string& name, std::int64_t out, std::int64_t in) const {
-    return &store.add({.name = prefix + "." + name + ".weight", .dims = {out, in}, .init = Init::normal(std)});
+    return &store.add(
+        {.name = prefix + "." + name + ".weight", .dims = {out, in}, .init = Init::normal(std)});
   }
 };
 
@@ -48,7 +49,8 @@ Var MlaAttention::queries(Tape& tape, const Var& x, std::int64_t length) const {
   if (q_proj_) {
     q = ops::linear(tape, x, *q_proj_);
   } else {
-    const Var latent = ops::rms_norm(tape, ops::linear(tape, x, *q_a_proj_), q_a_layernorm_, config_.rms_norm_eps);
+    const Var latent =
+        ops::rms_norm(tape, ops::linear(tape, x, *q_a_proj_), q_a_layernorm_, config_.rms_norm_eps);
     q = ops::linear(tape, latent, *q_b_proj_);
     tape.release({latent}, Recompute::Norm);
   }
@@ -65,8 +67,8 @@ Var MlaAttention::forward(Tape& tape, const Var& x, const Context& context) {
       ops::mla_latent(tape, compressed, *kv_a_layernorm_, c.rms_norm_eps, c.rope_theta, length);
   const Var kv = ops::linear(tape, latent, *kv_b_proj_);
   tape.release({latent}, Recompute::Norm);
-  const Var y = ops::mla_attention(tape, q, kv, key, {c.heads, c.nope_dim, c.rope_dim, c.value_dim}, context.sequences,
-                                   1 / std::sqrt(double(c.nope_dim + c.rope_dim)));
+  const Var y = ops::mla_attention(tape, q, kv, key, {c.heads, c.nope_dim, c.rope_dim, c.value_dim},
+                                   context.sequences, 1 / std::sqrt(double(c.nope_dim + c.rope_dim)));
   const Var out = ops::linear(tape, y, *o_proj_);
   tape.release({y}, Recompute::Attention);
   return out;
@@ -86,7 +88,8 @@ Var GqaAttention::forward(Tape& tape, const Var& x, const Context& context) {
   const GqaConfig& c = config_;
   const std::int64_t length = context.sequences.length;
   const auto turned = [&](Parameter& w, std::int64_t heads) {
-    return ops::rope(tape, ops::linear(tape, x, w), heads, 0, c.head_dim, length, c.rope_theta, ops::RopePairing::Half);
+    return ops::rope(tape, ops::linear(tape, x, w), heads, 0, c.head_dim, length, c.rope_theta,
+                     ops::RopePairing::Half);
   };
   const Var q = turned(*q_proj_, c.heads), k = turned(*k_proj_, c.key_heads);
   const Var v = ops::linear(tape, x, *v_proj_);

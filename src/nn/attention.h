@@ -1,5 +1,5 @@
-// The attention branch: projections in, positions, attention, projection out. x [T,D] -> [T,D], the norm before it is
-// not part of it. Weight names are those of DeepSeek's (mla) and Llama's (gqa) checkpoints.
+// The attention branch: projections in, positions, attention, projection out. x [T,D] -> [T,D], the norm
+// before it is not part of it. Weight names are those of DeepSeek's (mla) and Llama's (gqa) checkpoints.
 #pragma once
 #include <optional>
 #include <string>

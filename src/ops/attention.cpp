@@ -26,7 +26,9 @@ struct AttentionNode final : Node {
   Tensor lse;
 
   std::string_view name() const override { return "attention"; }
-  std::vector<Tensor> saved() const override { return {q.value, k.value, v.value, k_shared.value, y.value, lse}; }
+  std::vector<Tensor> saved() const override {
+    return {q.value, k.value, v.value, k_shared.value, y.value, lse};
+  }
   void refill(Tape& tape) override { forward(tape); }
   void forward(Tape& tape) const {
     tape.stream().run(kernels::AttentionForward{.q = q_slice.of(q.value),
@@ -60,8 +62,8 @@ struct AttentionNode final : Node {
 // Runs a node whose inputs are set.
 Var attend(Tape& tape, std::unique_ptr<AttentionNode> node, std::int64_t width) {
   const Tensor& q = node->q.value;
-  STRATA_CHECK(node->sequences.tokens() == q.dim(0), "attention: ", q.dim(0), " tokens, but ", node->sequences.batch,
-               " sequences of ", node->sequences.length);
+  STRATA_CHECK(node->sequences.tokens() == q.dim(0), "attention: ", q.dim(0), " tokens, but ",
+               node->sequences.batch, " sequences of ", node->sequences.length);
   node->y = tape.output(tape.empty({q.dim(0), width}, q.dtype()));
   node->lse = tape.empty({node->q_slice.heads, q.dim(0)}, acc_of(q.dtype()));
   node->forward(tape);

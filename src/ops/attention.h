@@ -1,5 +1,6 @@
-// Causal attention inside sequences and documents, without a matrix of all scores. Vaswani et al., arXiv 1706.03762;
-// grouped queries: Ainslie et al., arXiv 2305.13245; latent keys and values: DeepSeek-V2, arXiv 2405.04434.
+// Causal attention inside sequences and documents, without a matrix of all scores. Vaswani et al., arXiv
+// 1706.03762; grouped queries: Ainslie et al., arXiv 2305.13245; latent keys and values: DeepSeek-V2, arXiv
+// 2405.04434.
 #pragma once
 #include "autograd/tape.h"
 
@@ -13,9 +14,9 @@ struct GqaHeads {
   std::int64_t heads = 0, key_heads = 0, dim = 0;
 };
 
-// q [T, H*(nope+rope)], kv [T, H*(nope+value)] (a head's key, then its value), k_rope [T, rope] shared by all heads;
-// q and k_rope are turned already. Returns [T, H*value], which can be released. The memory of sequences.documents
-// belongs to the caller and must last until backward is done.
+// q [T, H*(nope+rope)], kv [T, H*(nope+value)] (a head's key, then its value), k_rope [T, rope] shared by all
+// heads; q and k_rope are turned already. Returns [T, H*value], which can be released. The memory of
+// sequences.documents belongs to the caller and must last until backward is done.
 Var mla_attention(Tape& tape, const Var& q, const Var& kv, const Var& k_rope, const MlaHeads& dims,
                   const Sequences& sequences, double scale);
 

@@ -42,7 +42,8 @@ struct MlaLatentNode final : Node {
 
 }  // namespace
 
-MlaLatent mla_latent(Tape& tape, const Var& x, Parameter& weight, double eps, double theta, std::int64_t length) {
+MlaLatent mla_latent(Tape& tape, const Var& x, Parameter& weight, double eps, double theta,
+                     std::int64_t length) {
   Shapes s("mla_latent");
   s(x.value, "x", "T R+P")(weight.value, "weight", "R");
   const std::int64_t tokens = s["T"], rank = s["R"], width = s["R+P"] - rank;

@@ -10,8 +10,9 @@ struct MlaLatent {
   Var key;     // [T,P]
 };
 
-// x [T,R+P], weight [R]: latent = RMSNorm_w(x[:, :R]), key = x[:, R:] turned by position (interleaved pairs, P even),
-// one key for all heads. Token t is at position t % length.
-MlaLatent mla_latent(Tape& tape, const Var& x, Parameter& weight, double eps, double theta, std::int64_t length);
+// x [T,R+P], weight [R]: latent = RMSNorm_w(x[:, :R]), key = x[:, R:] turned by position (interleaved pairs,
+// P even), one key for all heads. Token t is at position t % length.
+MlaLatent mla_latent(Tape& tape, const Var& x, Parameter& weight, double eps, double theta,
+                     std::int64_t length);
 
 }  // namespace strata::ops

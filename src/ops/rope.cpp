@@ -27,12 +27,12 @@ struct RopeNode final : Node {
 
 }  // namespace
 
-Var rope(Tape& tape, const Var& x, std::int64_t heads, std::int64_t begin, std::int64_t end, std::int64_t length,
-         double theta, RopePairing pairing) {
+Var rope(Tape& tape, const Var& x, std::int64_t heads, std::int64_t begin, std::int64_t end,
+         std::int64_t length, double theta, RopePairing pairing) {
   const std::int64_t tokens = x.value.dim(0), width = x.value.dim(1), dim = width / heads;
   Shapes("rope")(x.value, "x", "T H*D").bind("H*D", heads * dim);
-  STRATA_CHECK(0 <= begin && begin <= end && end <= dim && (end - begin) % 2 == 0, "rope: dims [", begin, ", ", end,
-               ") of heads of ", dim);
+  STRATA_CHECK(0 <= begin && begin <= end && end <= dim && (end - begin) % 2 == 0, "rope: dims [", begin,
+               ", ", end, ") of heads of ", dim);
   STRATA_CHECK(tokens % length == 0, "rope: ", tokens, " tokens in sequences of ", length);
   auto node = std::make_unique<RopeNode>();
   node->heads = {tokens, heads, dim};

@@ -1,5 +1,5 @@
-// Attention with latent and with grouped keys: several sequences, one token, sequences longer than a block and than a
-// task, odd widths, documents with contiguous and with recurring ids.
+// Attention with latent and with grouped keys: several sequences, one token, sequences longer than a block
+// and than a task, odd widths, documents with contiguous and with recurring ids.
 #include "ops/attention.h"
 
 #include <gtest/gtest.h>
@@ -58,8 +58,9 @@ struct MlaCase : AttentionCase {
   std::vector<Array> reference(const Arrays& in) const override {
     const Array& kv = in.at("kv");
     const std::int64_t H = dims.heads, both = dims.nope + dims.value;
-    return {reference::attention(heads_of(in.at("q"), H, 0, dims.nope + dims.rope), heads_of(kv, H, 0, dims.nope),
-                                 in.at("k_rope"), heads_of(kv, H, dims.nope, both), scale, length, documents)
+    return {reference::attention(heads_of(in.at("q"), H, 0, dims.nope + dims.rope),
+                                 heads_of(kv, H, 0, dims.nope), in.at("k_rope"),
+                                 heads_of(kv, H, dims.nope, both), scale, length, documents)
                 .out.reshaped({tokens(), H * dims.value})};
   }
 };
@@ -79,9 +80,11 @@ struct GqaCase : AttentionCase {
     return {ops::gqa_attention(tape, in.var("q"), in.var("k"), in.var("v"), dims, s, 0.5)};
   }
   std::vector<Array> reference(const Arrays& in) const override {
-    const auto heads = [&](const char* name, std::int64_t n) { return heads_of(in.at(name), n, 0, dims.dim); };
-    return {reference::attention(heads("q", dims.heads), heads("k", dims.key_heads), {}, heads("v", dims.key_heads),
-                                 0.5, length, documents)
+    const auto heads = [&](const char* name, std::int64_t n) {
+      return heads_of(in.at(name), n, 0, dims.dim);
+    };
+    return {reference::attention(heads("q", dims.heads), heads("k", dims.key_heads), {},
+                                 heads("v", dims.key_heads), 0.5, length, documents)
                 .out.reshaped({tokens(), dims.heads * dims.dim})};
   }
 };
@@ -139,7 +142,8 @@ TEST(Attention, RefusesWrongShapes) {
   Tape tape(device);
   const Var q = tape.constant(Tensor(device, {4, 6}, DType::Float32));
   const Var k = tape.constant(Tensor(device, {4, 4}, DType::Float32));
-  const Sequences one{.batch = 1, .length = 4, .documents = {}}, three{.batch = 1, .length = 3, .documents = {}};
+  const Sequences one{.batch = 1, .length = 4, .documents = {}},
+      three{.batch = 1, .length = 3, .documents = {}};
   EXPECT_NO_THROW(ops::gqa_attention(tape, q, q, q, {1, 1, 6}, one, 1));
   EXPECT_THROW(ops::gqa_attention(tape, q, q, q, {1, 1, 6}, three, 1), Error);
   EXPECT_THROW(ops::gqa_attention(tape, q, q, q, {1, 1, 5}, one, 1), Error);

@@ -13,7 +13,8 @@ struct KeepNode final : Node {
 };
 
 // Call before the op that takes the result. Empty ids: no documents.
-inline Sequences make_sequences(Tape& tape, std::int64_t batch, std::int64_t length, const reference::Ids& ids) {
+inline Sequences make_sequences(Tape& tape, std::int64_t batch, std::int64_t length,
+                                const reference::Ids& ids) {
   Sequences s{.batch = batch, .length = length, .documents = {}};
   if (ids.empty()) return s;
   auto node = std::make_unique<KeepNode>();

@@ -24,13 +24,13 @@ struct MlaLatentCase : OpCase {
   std::int64_t batch, length, rank, width;
   Outputs wanted;
 
-  MlaLatentCase(std::int64_t batch_, std::int64_t length_, std::int64_t rank_, std::int64_t width_, Outputs wanted_)
+  MlaLatentCase(std::int64_t batch_, std::int64_t length_, std::int64_t rank_, std::int64_t width_,
+                Outputs wanted_)
       : batch(batch_), length(length_), rank(rank_), width(width_), wanted(wanted_) {
     releases = Recompute::Norm;
   }
   std::vector<OpInput> inputs() const override {
-    return {{"x", {batch * length, rank + width}},
-            {"weight", {rank}, OpInput::FullWeight, 0.3, 1}};
+    return {{"x", {batch * length, rank + width}}, {"weight", {rank}, OpInput::FullWeight, 0.3, 1}};
   }
   std::vector<Var> run(Tape& tape, const OpArgs& in) const override {
     const auto [latent, key] = ops::mla_latent(tape, in.var("x"), in.weight("weight"), 1e-3, 500, length);
@@ -40,8 +40,8 @@ struct MlaLatentCase : OpCase {
   std::vector<Array> reference(const Arrays& in) const override {
     const Array& x = in.at("x");
     const Array latent = reference::rms_norm(columns(x, 0, rank), in.at("weight"), 1e-3);
-    const Array key = reference::rope(columns(x, rank, rank + width).reshaped({x.dim(0), 1, width}), 0, width, 500,
-                                      length, reference::RopePairs::kInterleaved)
+    const Array key = reference::rope(columns(x, rank, rank + width).reshaped({x.dim(0), 1, width}), 0, width,
+                                      500, length, reference::RopePairs::kInterleaved)
                           .reshaped({x.dim(0), width});
     if (wanted == Both) return {latent, key};
     return {wanted == LatentOnly ? latent : key};

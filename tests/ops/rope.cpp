@@ -1,4 +1,5 @@
-// Rotary embedding: both pairings, part of a head or all of it, several sequences, positions beyond a table step.
+// Rotary embedding: both pairings, part of a head or all of it, several sequences, positions beyond a table
+// step.
 #include "ops/rope.h"
 
 #include <gtest/gtest.h>
@@ -13,15 +14,22 @@ struct RopeCase : OpCase {
   std::int64_t batch, length, heads, dim, begin, end;
   ops::RopePairing pairing;
 
-  RopeCase(std::int64_t batch_, std::int64_t length_, std::int64_t heads_, std::int64_t dim_, std::int64_t begin_,
-           std::int64_t end_, ops::RopePairing pairing_)
-      : batch(batch_), length(length_), heads(heads_), dim(dim_), begin(begin_), end(end_), pairing(pairing_) {}
+  RopeCase(std::int64_t batch_, std::int64_t length_, std::int64_t heads_, std::int64_t dim_,
+           std::int64_t begin_, std::int64_t end_, ops::RopePairing pairing_)
+      : batch(batch_),
+        length(length_),
+        heads(heads_),
+        dim(dim_),
+        begin(begin_),
+        end(end_),
+        pairing(pairing_) {}
   std::vector<OpInput> inputs() const override { return {{"x", {batch * length, heads * dim}}}; }
   std::vector<Var> run(Tape& tape, const OpArgs& in) const override {
     return {ops::rope(tape, in.var("x"), heads, begin, end, length, 1000, pairing)};
   }
   std::vector<reference::Array> reference(const Arrays& in) const override {
-    const auto pairs = pairing == ops::RopePairing::Half ? reference::RopePairs::kHalf : reference::RopePairs::kInterleaved;
+    const auto pairs =
+        pairing == ops::RopePairing::Half ? reference::RopePairs::kHalf : reference::RopePairs::kInterleaved;
     const reference::Array& x = in.at("x");
     return {reference::rope(x.reshaped({x.dim(0), heads, dim}), begin, end - begin, 1000, length, pairs)
                 .reshaped(x.shape)};

@@ -1,0 +1,103 @@
+#include "ops/router.h"
+
+#include <gtest/gtest.h>
+
+#include "reference/router.h"
+#include "support/op_case.h"
+
+namespace strata::test {
+namespace {
+
+using reference::Array;
+
+struct RouterCase final : OpCase {
+  std::int64_t tokens, experts, batch;
+  kernels::RouterRule rule;
+  double scale = 1, shift = 0;
+
+  RouterCase(std::int64_t t, std::int64_t e, std::int64_t b, kernels::RouterRule r)
+      : tokens(t), experts(e), batch(b), rule(r) {
+    bfloat16 = false;
+    difference_tolerance = 1e-5;
+  }
+  std::vector<OpInput> inputs() const override {
+    return {{"logits", {tokens, experts}, OpInput::FullActivation, scale, shift}};
+  }
+  Array bias() const {
+    Array b({experts});
+    for (std::int64_t e = 0; e < experts; ++e) b.data[e] = rule.scoring == kernels::Scoring::Sigmoid ? 0.0625 * double(e % 5) : 0;
+    return b;
+  }
+  std::vector<Var> run(Tape& tape, const OpArgs& args) const override {
+    device::Device& device = tape.device();
+    const Tensor load = upload_int(device, std::vector<std::int64_t>(experts, 0), {experts}, DType::Int64);
+    const bool biased = rule.scoring == kernels::Scoring::Sigmoid;
+    const Tensor b = biased ? upload(device, bias(), args.var("logits").value.dtype()) : Tensor();
+    const ops::Routed r = ops::route(tape, args.var("logits"), b, rule, batch, load);
+    std::int64_t routed = 0;
+    for (const std::int64_t n : to_host_int(device, load, "test")) routed += n;
+    EXPECT_EQ(routed, tokens * rule.top_k);
+    return {r.gates, r.aux};
+  }
+  std::vector<Array> reference(const Arrays& in) const override {
+    const reference::RouterSpec spec{.num_experts_per_tok = rule.top_k,
+                                     .scoring_func = rule.scoring == kernels::Scoring::Sigmoid ? "sigmoid" : "softmax",
+                                     .n_group = rule.groups,
+                                     .topk_group = rule.top_groups,
+                                     .norm_topk_prob = rule.normalize,
+                                     .routed_scaling_factor = rule.scale,
+                                     .seq_aux_loss_coef = rule.balance_coef * double(batch),
+                                     .router_z_loss_coef = rule.z_coef * double(tokens)};
+    const bool biased = rule.scoring == kernels::Scoring::Sigmoid;
+    const auto r = reference::route_logits(in.at("logits"), biased ? bias() : Array(), spec, tokens / batch);
+    return {r.gates, Array({1}, {r.balance_loss + r.z_loss})};
+  }
+};
+
+using kernels::Scoring;
+
+TEST(Router, Sigmoid) { check_op(RouterCase(14, 7, 2, {Scoring::Sigmoid, 3, 1, 1, true, 2.5, 0.02, 0.003})); }
+TEST(Router, SigmoidRawGates) { check_op(RouterCase(13, 5, 1, {Scoring::Sigmoid, 2, 1, 1, false, 1.5, 0.02, 0})); }
+TEST(Router, SigmoidGroups) { check_op(RouterCase(22, 12, 2, {Scoring::Sigmoid, 4, 4, 2, true, 1, 0.1, 0.01})); }
+TEST(Router, Softmax) { check_op(RouterCase(15, 6, 3, {Scoring::Softmax, 2, 1, 1, true, 1, 0.05, 0.02})); }
+TEST(Router, SoftmaxRawGatesGroups) { check_op(RouterCase(9, 8, 1, {Scoring::Softmax, 3, 4, 2, false, 2, 0.05, 0.02})); }
+TEST(Router, AllExpertsOneToken) { check_op(RouterCase(1, 5, 1, {Scoring::Sigmoid, 5, 1, 1, true, 1, 0.02, 0.003})); }
+TEST(Router, ScoresThatVanish) {
+  RouterCase c(12, 6, 2, {Scoring::Sigmoid, 2, 1, 1, true, 1, 0.5, 0});
+  c.shift = -60;
+  check_op(c);
+}
+
+TEST(Router, LowerIndexWinsATieAndLoadsAccumulate) {
+  device::Device device;
+  Tape tape(device);
+  const Tensor load = upload_int(device, {0, 0, 0, 0}, {4}, DType::Int64);
+  const Var logits = tape.leaf(upload(device, Array({2, 4}, {1, 2, 2, 2, 0, 0, 0, 0}), DType::Float32));
+  for (int micro = 0; micro < 2; ++micro) {
+    const ops::Routed r = ops::route(tape, logits, {}, {.scoring = Scoring::Sigmoid, .top_k = 2}, 1, load);
+    EXPECT_EQ(to_host_int(device, r.indices, "test"), (std::vector<std::int64_t>{1, 2, 0, 1}));
+  }
+  EXPECT_EQ(to_host_int(device, load, "test"), (std::vector<std::int64_t>{2, 4, 2, 0}));
+}
+
+TEST(Router, BiasMovesAgainstTheLoad) {
+  device::Device device;
+  const Tensor load = upload_int(device, {9, 3, 0, 4}, {4}, DType::Int64);
+  const Tensor bias = upload(device, Array({4}, {0.5, 0.5, 0.5, 0.5}), DType::Float32);
+  device.compute().run(kernels::RouterBiasUpdate{.load = load, .bias = bias, .speed = 0.25});
+  EXPECT_EQ(to_host(device, bias, "test"), (std::vector<double>{0.25, 0.75, 0.75, 0.5}));  // the mean is 4
+  EXPECT_EQ(to_host_int(device, load, "test"), (std::vector<std::int64_t>{0, 0, 0, 0}));
+}
+
+TEST(Router, PlanSortsStably) {
+  device::Device device;
+  Tape tape(device);
+  const Tensor indices = upload_int(device, {2, 0, 0, 2, 3, 0}, {3, 2});
+  const ops::RoutingPlan plan = ops::plan_routing(tape, indices, 5);
+  EXPECT_EQ(to_host_int(device, plan.offsets, "test"), (std::vector<std::int64_t>{0, 3, 3, 5, 6, 6}));
+  EXPECT_EQ(to_host_int(device, plan.row_slot, "test"), (std::vector<std::int64_t>{1, 2, 5, 0, 3, 4}));
+  EXPECT_EQ(to_host_int(device, plan.slot_row, "test"), (std::vector<std::int64_t>{3, 0, 1, 4, 5, 2}));
+}
+
+}  // namespace
+}  // namespace strata::test
