@@ -1,6 +1,7 @@
-// Every kernel call of strata as a value: the table of contents of the numerics. Fields name their shapes; a device
-// runs a job through its overload of run(stream, job). T = B * S tokens, Acc = float32 (float64 for float64 models).
-// A Grad that is empty is not computed. Plain views named d<weight> always accumulate (callers zero them once a step).
+// Every kernel call of strata as a value: the table of contents of the numerics. Fields name their shapes; a
+// device runs a job through its overload of run(stream, job). T = B * S tokens, Acc = float32 (float64 for
+// float64 models). A Grad that is empty is not computed. Plain views named d<weight> always accumulate
+// (callers zero them once a step).
 #pragma once
 #include <vector>
 
@@ -11,8 +12,9 @@ namespace strata::kernels {
 
 using device::CpuStream;
 
-// ---- elementwise and reductions --------------------------------------------------------------------------------
-// y = value; y may hold integers.
+// ---- elementwise and reductions
+// -------------------------------------------------------------------------------- y = value; y may hold
+// integers.
 struct Fill {
   static constexpr const char* kName = "fill";
   View y;
@@ -58,8 +60,9 @@ struct SumSquares {
   Write mode = Write::Overwrite;
 };
 
-// ---- matrix products ---------------------------------------------------------------------------------------------
-// c [M,N] (+)= op(a) op(b), row-major 2-D views; op transposes where asked. Any mix of floating-point types.
+// ---- matrix products
+// --------------------------------------------------------------------------------------------- c [M,N] (+)=
+// op(a) op(b), row-major 2-D views; op transposes where asked. Any mix of floating-point types.
 struct Gemm {
   static constexpr const char* kName = "gemm";
   ConstView a, b;
@@ -70,10 +73,10 @@ struct Gemm {
 // Expert e owns rows offsets[e] .. offsets[e+1] of x and y: y_e = x_e w_e^T (or x_e w_e), w [E,O,I].
 struct GroupedGemm {
   static constexpr const char* kName = "grouped_gemm";
-  ConstView x;        // [R,I]  (R,O if transposed)
-  ConstView w;        // [E,O,I]
-  ConstView offsets;  // [E+1] int32, offsets[E] = R
-  View y;             // [R,O]  (R,I if transposed)
+  ConstView x;               // [R,I]  (R,O if transposed)
+  ConstView w;               // [E,O,I]
+  ConstView offsets;         // [E+1] int32, offsets[E] = R
+  View y;                    // [R,O]  (R,I if transposed)
   bool w_transposed = true;  // true: y_e = x_e w_e^T (forward); false: y_e = x_e w_e (input gradient)
   Write mode = Write::Overwrite;
 };
@@ -86,8 +89,9 @@ struct GroupedGemmWeight {
   View dw;            // [E,O,I] Acc
 };
 
-// ---- norm, activation, positions ---------------------------------------------------------------------------------
-// y = w * x * rstd, rstd = 1 / sqrt(mean(x^2) + eps). weight may be empty (no gain).
+// ---- norm, activation, positions
+// --------------------------------------------------------------------------------- y = w * x * rstd, rstd =
+// 1 / sqrt(mean(x^2) + eps). weight may be empty (no gain).
 struct RmsNormForward {
   static constexpr const char* kName = "rms_norm";
   ConstView x;       // [T,D]
@@ -116,7 +120,8 @@ struct SwiGluBackward {
 };
 
 enum class RopePairing : std::uint8_t { Interleaved, Half };
-// Rotates dims [begin, end) of every head by angle (t % length) * theta^(-2i/(end-begin)); the rest is copied.
+// Rotates dims [begin, end) of every head by angle (t % length) * theta^(-2i/(end-begin)); the rest is
+// copied.
 struct Rope {
   static constexpr const char* kName = "rope";
   ConstView x;  // [T,H,D]
@@ -150,9 +155,11 @@ struct MlaLatentBackward {
   View dweight;  // [R] Acc
 };
 
-// ---- attention ---------------------------------------------------------------------------------------------------
-// A head-major slice of a token-major tensor: element (t, h, i) at data[t*token_stride + h*head_stride + i].
-template <class ViewType> struct BasicHeads {
+// ---- attention
+// --------------------------------------------------------------------------------------------------- A
+// head-major slice of a token-major tensor: element (t, h, i) at data[t*token_stride + h*head_stride + i].
+template <class ViewType>
+struct BasicHeads {
   ViewType tensor;  // the whole tensor, for its dtype and data
   std::int64_t offset = 0, heads = 0, dim = 0, token_stride = 0, head_stride = 0;
 };
@@ -162,13 +169,14 @@ struct HeadsGrad {
   Grad tensor;
   std::int64_t offset = 0, heads = 0, dim = 0, token_stride = 0, head_stride = 0;
 };
-// Causal attention inside each sequence and document; never stores S x S. Query head h reads key head h / (H / Hk).
-// A key is [k | k_shared]: k_shared [T,P] is appended to every key head (MLA's rope part), or empty (P = 0).
+// Causal attention inside each sequence and document; never stores S x S. Query head h reads key head h / (H
+// / Hk). A key is [k | k_shared]: k_shared [T,P] is appended to every key head (MLA's rope part), or empty (P
+// = 0).
 struct AttentionForward {
   static constexpr const char* kName = "attention";
-  Heads q;              // H heads of dim k.dim + P
-  Heads k, v;           // Hk heads
-  ConstView k_shared;   // [T,P] or empty
+  Heads q;             // H heads of dim k.dim + P
+  Heads k, v;          // Hk heads
+  ConstView k_shared;  // [T,P] or empty
   Sequences sequences;
   double scale = 1;
   View y;    // [T, H * v.dim]
@@ -185,7 +193,8 @@ struct AttentionBackward {
   Grad dk_shared;
 };
 
-// ---- embedding and loss ------------------------------------------------------------------------------------------
+// ---- embedding and loss
+// ------------------------------------------------------------------------------------------
 struct EmbeddingForward {
   static constexpr const char* kName = "embedding";
   ConstView ids;     // [T] int32
@@ -214,7 +223,8 @@ struct CrossEntropyBackward {
   View dlogits;  // [T,V] Acc or the compute type
 };
 
-// ---- mixture of experts ------------------------------------------------------------------------------------------
+// ---- mixture of experts
+// ------------------------------------------------------------------------------------------
 enum class Scoring : std::uint8_t { Sigmoid, Softmax };
 struct RouterRule {
   Scoring scoring = Scoring::Sigmoid;
@@ -224,7 +234,8 @@ struct RouterRule {
   // Already divided by the number of sequences, or tokens, of the global batch.
   double balance_coef = 0, z_coef = 0;
 };
-// model.md section 1 "MLP and MoE": choice by score + bias (lower index wins a tie), gates from the unbiased score.
+// model.md section 1 "MLP and MoE": choice by score + bias (lower index wins a tie), gates from the unbiased
+// score.
 struct RouterForward {
   static constexpr const char* kName = "router";
   ConstView logits;  // [T,E] Acc
@@ -253,12 +264,13 @@ struct RouterBiasUpdate {
   View bias;  // [E] Acc
   double speed = 0;
 };
-// Sorts the T*K choices by expert, stable in (token, k). Slot t*K+k is row slot_row[slot]; row_slot is its inverse.
+// Sorts the T*K choices by expert, stable in (token, k). Slot t*K+k is row slot_row[slot]; row_slot is its
+// inverse.
 struct PlanRouting {
   static constexpr const char* kName = "plan_routing";
-  ConstView indices;         // [T,K] int32
-  View offsets;              // [E+1] int32
-  View row_slot, slot_row;   // [T*K] int32
+  ConstView indices;        // [T,K] int32
+  View offsets;             // [E+1] int32
+  View row_slot, slot_row;  // [T*K] int32
 };
 // rows[r] = x[row_slot[r] / K].
 struct GatherRows {
@@ -288,9 +300,10 @@ struct CombineRowsBackward {
   Grad dgates;  // [T,K] Acc
 };
 
-// ---- depth retrieval (AttnRes, MSAR) -----------------------------------------------------------------------------
-// One source and its M views. value [T,D]: view 0 is the source, view r >= 1 the causal convolution conv[r-1] [D,kappa]
-// (column = lag); without conv every view is the source itself. value [T,M,D]: view r is stream r.
+// ---- depth retrieval (AttnRes, MSAR)
+// ----------------------------------------------------------------------------- One source and its M views.
+// value [T,D]: view 0 is the source, view r >= 1 the causal convolution conv[r-1] [D,kappa] (column = lag);
+// without conv every view is the source itself. value [T,M,D]: view r is stream r.
 struct DepthSource {
   ConstView value;
   std::vector<ConstView> conv;  // Acc
@@ -320,8 +333,8 @@ struct DepthAttendForward {
   double eps = 0;
   View rstd;  // [N,T,M] Acc: 1/RMS of every view
 };
-// With dlse = 0 where nothing read it: ds_j = p_j (dout.v_j - dout.out + dlse), dv_j += p_j dout + ds_j rstd_j (u -
-// s_j rstd_j v_j / D), u = query * key_norm; then through the convolutions.
+// With dlse = 0 where nothing read it: ds_j = p_j (dout.v_j - dout.out + dlse), dv_j += p_j dout + ds_j
+// rstd_j (u - s_j rstd_j v_j / D), u = query * key_norm; then through the convolutions.
 struct DepthAttendBackward {
   static constexpr const char* kName = "depth_attend_backward";
   struct Target {
@@ -337,7 +350,8 @@ struct DepthAttendBackward {
   Sequences sequences;
   ConstView rstd;
 };
-// How M views become one: not at all (y [T,M,D]), their mean, or a gate g = sigmoid(scale * W RMSNorm(flatten Z) + b).
+// How M views become one: not at all (y [T,M,D]), their mean, or a gate g = sigmoid(scale * W RMSNorm(flatten
+// Z) + b).
 enum class Fusion : std::uint8_t { None, Mean, Gate };
 struct GateWeights {
   ConstView weight;  // [M, M*D] Acc
@@ -372,13 +386,14 @@ struct DepthMergeBackward {
   GateWeights gate;
   Sequences sequences;
   ConstView logits, rstd, gates, gate_rstd;
-  Grad dout;                // [T,M,D]
-  Grad dlse;                // [T,M] Acc
+  Grad dout;  // [T,M,D]
+  Grad dlse;  // [T,M] Acc
   DepthSourceGrad dpartial;
-  View dquery, dkey_norm;   // Acc
+  View dquery, dkey_norm;                      // Acc
   View dgate_weight, dgate_scale, dgate_bias;  // Acc
 };
-// Weights of all sources for display: w[r,j,t] = exp(logits_j - lse)(1 - omega), last j the partial's omega (if any).
+// Weights of all sources for display: w[r,j,t] = exp(logits_j - lse)(1 - omega), last j the partial's omega
+// (if any).
 struct DepthWeights {
   static constexpr const char* kName = "depth_weights";
   ConstView logits;          // [N,T,M]
@@ -387,14 +402,16 @@ struct DepthWeights {
   View weights;              // [M, N or N+1, T] Acc
 };
 
-// ---- manifold-constrained hyper-connections ------------------------------------------------------------------------
+// ---- manifold-constrained hyper-connections
+// ------------------------------------------------------------------------
 struct HyperWeights {
   ConstView alpha_pre, alpha_post, alpha_res;  // [1] Acc
   ConstView bias_pre, bias_post;               // [n]
   ConstView bias_res;                          // [n,n]
 };
 // coef = sigmoid(a_pre y_pre + b_pre) | 2 sigmoid(a_post y_post + b_post) | Sinkhorn(a_res y_res + b_res),
-// y = rstd * raw. Sinkhorn: exp(A - column max), `iterations` times columns then rows. arXiv 2512.24880, eq. 8-9.
+// y = rstd * raw. Sinkhorn: exp(A - column max), `iterations` times columns then rows. arXiv 2512.24880, eq.
+// 8-9.
 struct HyperCoefForward {
   static constexpr const char* kName = "hyper_coef";
   ConstView raw;   // [T, 2n+n*n] Acc: phi . x, before the norm's factor
@@ -456,8 +473,9 @@ struct SumStreams {
   Write mode = Write::Overwrite;
 };
 
-// ---- optimizer -----------------------------------------------------------------------------------------------------
-// One bucket. w -= lr * weight_decay * w, then w -= lr * mhat / (sqrt(vhat) + eps). Loshchilov & Hutter, 2019.
+// ---- optimizer
+// ----------------------------------------------------------------------------------------------------- One
+// bucket. w -= lr * weight_decay * w, then w -= lr * mhat / (sqrt(vhat) + eps). Loshchilov & Hutter, 2019.
 struct AdamW {
   static constexpr const char* kName = "adamw";
   View master, m, v;  // [n] Acc
@@ -478,25 +496,31 @@ struct Sgd {
 
 // The CPU overloads, one file a topic in kernels/cpu/.
 #define STRATA_CPU_JOB(Job) void run(CpuStream& stream, const Job& job);
-STRATA_CPU_JOB(Fill) STRATA_CPU_JOB(Copy) STRATA_CPU_JOB(Add) STRATA_CPU_JOB(Sum) STRATA_CPU_JOB(SumSquares)
-STRATA_CPU_JOB(ConcatColumns) STRATA_CPU_JOB(SplitColumns)
-STRATA_CPU_JOB(Gemm) STRATA_CPU_JOB(GroupedGemm) STRATA_CPU_JOB(GroupedGemmWeight)
-STRATA_CPU_JOB(RmsNormForward) STRATA_CPU_JOB(RmsNormBackward)
-STRATA_CPU_JOB(SwiGluForward) STRATA_CPU_JOB(SwiGluBackward)
-STRATA_CPU_JOB(Rope) STRATA_CPU_JOB(MlaLatentForward) STRATA_CPU_JOB(MlaLatentBackward)
-STRATA_CPU_JOB(AttentionForward) STRATA_CPU_JOB(AttentionBackward)
-STRATA_CPU_JOB(EmbeddingForward) STRATA_CPU_JOB(EmbeddingBackward)
-STRATA_CPU_JOB(CrossEntropyForward) STRATA_CPU_JOB(CrossEntropyBackward)
-STRATA_CPU_JOB(RouterForward) STRATA_CPU_JOB(RouterBackward) STRATA_CPU_JOB(RouterBiasUpdate)
-STRATA_CPU_JOB(PlanRouting) STRATA_CPU_JOB(GatherRows) STRATA_CPU_JOB(GatherRowsBackward)
-STRATA_CPU_JOB(CombineRows) STRATA_CPU_JOB(CombineRowsBackward)
-STRATA_CPU_JOB(DepthAttendForward) STRATA_CPU_JOB(DepthAttendBackward)
-STRATA_CPU_JOB(DepthMergeForward) STRATA_CPU_JOB(DepthMergeBackward) STRATA_CPU_JOB(DepthWeights)
-STRATA_CPU_JOB(HyperCoefForward) STRATA_CPU_JOB(HyperCoefBackward)
-STRATA_CPU_JOB(HyperReadForward) STRATA_CPU_JOB(HyperReadBackward)
-STRATA_CPU_JOB(HyperWriteForward) STRATA_CPU_JOB(HyperWriteBackward)
-STRATA_CPU_JOB(SpreadStreams) STRATA_CPU_JOB(SumStreams)
-STRATA_CPU_JOB(AdamW) STRATA_CPU_JOB(Sgd)
+STRATA_CPU_JOB(Fill)
+STRATA_CPU_JOB(Copy) STRATA_CPU_JOB(Add) STRATA_CPU_JOB(Sum) STRATA_CPU_JOB(SumSquares) STRATA_CPU_JOB(
+    ConcatColumns) STRATA_CPU_JOB(SplitColumns) STRATA_CPU_JOB(Gemm) STRATA_CPU_JOB(GroupedGemm)
+    STRATA_CPU_JOB(GroupedGemmWeight) STRATA_CPU_JOB(RmsNormForward) STRATA_CPU_JOB(RmsNormBackward)
+        STRATA_CPU_JOB(SwiGluForward) STRATA_CPU_JOB(SwiGluBackward) STRATA_CPU_JOB(Rope) STRATA_CPU_JOB(
+            MlaLatentForward) STRATA_CPU_JOB(MlaLatentBackward) STRATA_CPU_JOB(AttentionForward)
+            STRATA_CPU_JOB(AttentionBackward) STRATA_CPU_JOB(EmbeddingForward)
+                STRATA_CPU_JOB(EmbeddingBackward) STRATA_CPU_JOB(CrossEntropyForward)
+                    STRATA_CPU_JOB(CrossEntropyBackward) STRATA_CPU_JOB(RouterForward)
+                        STRATA_CPU_JOB(RouterBackward) STRATA_CPU_JOB(RouterBiasUpdate)
+                            STRATA_CPU_JOB(PlanRouting) STRATA_CPU_JOB(GatherRows)
+                                STRATA_CPU_JOB(GatherRowsBackward) STRATA_CPU_JOB(CombineRows)
+                                    STRATA_CPU_JOB(CombineRowsBackward) STRATA_CPU_JOB(DepthAttendForward)
+                                        STRATA_CPU_JOB(DepthAttendBackward) STRATA_CPU_JOB(DepthMergeForward)
+                                            STRATA_CPU_JOB(DepthMergeBackward) STRATA_CPU_JOB(DepthWeights)
+                                                STRATA_CPU_JOB(HyperCoefForward)
+                                                    STRATA_CPU_JOB(HyperCoefBackward)
+                                                        STRATA_CPU_JOB(HyperReadForward)
+                                                            STRATA_CPU_JOB(HyperReadBackward)
+                                                                STRATA_CPU_JOB(HyperWriteForward)
+                                                                    STRATA_CPU_JOB(HyperWriteBackward)
+                                                                        STRATA_CPU_JOB(SpreadStreams)
+                                                                            STRATA_CPU_JOB(SumStreams)
+                                                                                STRATA_CPU_JOB(AdamW)
+                                                                                    STRATA_CPU_JOB(Sgd)
 #undef STRATA_CPU_JOB
 
 }  // namespace strata::kernels

@@ -1,8 +1,8 @@
-// y_i = sum_j p_ij v_j, p = softmax over the visible keys, one block of keys at a time: the running maximum m and sum l
-// of every row rescale what was added before. Dao, FlashAttention-2, arXiv 2307.08691, algorithm 1.
+// y_i = sum_j p_ij v_j, p = softmax over the visible keys, one block of keys at a time: the running maximum m
+// and sum l of every row rescale what was added before. Dao, FlashAttention-2, arXiv 2307.08691, algorithm 1.
 #include "kernels/cpu/attention_blocks.h"
-#include "kernels/cpu/parallel.h"
 #include "kernels/cpu/exp.h"
+#include "kernels/cpu/parallel.h"
 #include "kernels/jobs.h"
 
 #include <omp.h>
@@ -12,11 +12,13 @@
 namespace strata::kernels {
 namespace {
 
-// Rows of a task: all query heads of one key head, this many query blocks of each, so that packed keys serve often.
+// Rows of a task: all query heads of one key head, this many query blocks of each, so that packed keys serve
+// often.
 std::int64_t blocks_per_task(std::int64_t group) { return std::max<std::int64_t>(1, 8 / group); }
 
 // A task's memory. Query rows: [group, blocks per task, kBlock].
-template <class A> struct Working {
+template <class A>
+struct Working {
   A *query, *key, *key_t, *value, *scores, *out, *highest, *sum;
 
   Working(Pieces<A>& memory, const AttentionShape<A>& s) {
@@ -34,7 +36,8 @@ template <class A> struct Working {
 
 // Scores become p = exp(score - m) of the row's new maximum; what was summed so far is rescaled to it.
 template <class A>
-void softmax_step(std::int64_t rows, std::int64_t columns, A* scores, A* highest, A* sum, A* out, std::int64_t out_row) {
+void softmax_step(std::int64_t rows, std::int64_t columns, A* scores, A* highest, A* sum, A* out,
+                  std::int64_t out_row) {
   for (std::int64_t i = 0; i < rows; ++i) {
     A* s = scores + i * kBlock;
     A top = highest[i];
@@ -54,11 +57,12 @@ void softmax_step(std::int64_t rows, std::int64_t columns, A* scores, A* highest
   }
 }
 
-template <class T> class Task {
+template <class T>
+class Task {
  public:
   using A = Acc<T>;
-  Task(const AttentionForward& job, const AttentionShape<A>& shape, Pieces<A> memory, std::int64_t b, std::int64_t head,
-       std::int64_t part)
+  Task(const AttentionForward& job, const AttentionShape<A>& shape, Pieces<A> memory, std::int64_t b,
+       std::int64_t head, std::int64_t part)
       : job_(job),
         s_(shape),
         w_(memory, shape),
@@ -111,13 +115,13 @@ template <class T> class Task {
   }
 
   void add_tile(const Tile& tile, Sight sight, std::int64_t row) {
-    block_product<A>(tile.rows, padded<A>(tile.columns), s_.key, {w_.query + row * s_.key_row, s_.key_row, 1}, w_.key_t,
-                     kBlock, w_.scores, kBlock, false);
+    block_product<A>(tile.rows, padded<A>(tile.columns), s_.key, {w_.query + row * s_.key_row, s_.key_row, 1},
+                     w_.key_t, kBlock, w_.scores, kBlock, false);
     if (sight == Sight::Some) tile.hide(w_.scores, -std::numeric_limits<A>::infinity());
     A* out = w_.out + row * s_.value_row;
     softmax_step(tile.rows, tile.columns, w_.scores, w_.highest + row, w_.sum + row, out, s_.value_row);
-    block_product<A>(tile.rows, s_.value_row, tile.columns, {w_.scores, kBlock, 1}, w_.value, s_.value_row, out,
-                     s_.value_row, true);
+    block_product<A>(tile.rows, s_.value_row, tile.columns, {w_.scores, kBlock, 1}, w_.value, s_.value_row,
+                     out, s_.value_row, true);
   }
 
   void finish() {
@@ -140,7 +144,8 @@ template <class T> class Task {
   std::int64_t token_, head_, begin_, end_;
 };
 
-template <class T> void forward(CpuStream& stream, const AttentionForward& job) {
+template <class T>
+void forward(CpuStream& stream, const AttentionForward& job) {
   using A = Acc<T>;
   const AttentionShape<A> shape(job.q, job.k, job.v, job.k_shared, job.sequences);
   Pieces<A> sizes;

@@ -1,10 +1,10 @@
 // ds = p (dout.v - delta), delta_i = dout_i.out_i;  dq = scale sum_j ds_ij k_j, dk = scale sum_i ds_ij q_i,
 // dv_j = sum_i p_ij dout_i, p = exp(score - lse) computed again tile by tile. FlashAttention-2, algorithm 2.
-// A task is a key head of a sequence with all its query heads: its sums have one order. The shared key part is
-// summed over key heads at the end.
+// A task is a key head of a sequence with all its query heads: its sums have one order. The shared key part
+// is summed over key heads at the end.
 #include "kernels/cpu/attention_blocks.h"
-#include "kernels/cpu/parallel.h"
 #include "kernels/cpu/exp.h"
+#include "kernels/cpu/parallel.h"
 #include "kernels/jobs.h"
 
 #include <omp.h>
@@ -13,8 +13,9 @@ namespace strata::kernels {
 namespace {
 
 // A task's memory. Query rows: [group, length].
-template <class A> struct Working {
-  A *query, *dout, *dquery, *delta, *lse;                    // rows of the whole task
+template <class A>
+struct Working {
+  A *query, *dout, *dquery, *delta, *lse;                     // rows of the whole task
   A *key, *key_t, *value, *value_t, *dkey, *dvalue, *p, *ds;  // one block of keys
 
   Working(Pieces<A>& memory, const AttentionShape<A>& s) {
@@ -37,8 +38,8 @@ template <class A> struct Working {
 
 // Stores `dim` columns of packed rows, times scale, in a head's gradient.
 template <class T, class A>
-void unpack(const A* from, std::int64_t row, std::int64_t rows, A scale, const HeadsGrad& to, std::int64_t head,
-            std::int64_t token) {
+void unpack(const A* from, std::int64_t row, std::int64_t rows, A scale, const HeadsGrad& to,
+            std::int64_t head, std::int64_t token) {
   if (!to.tensor) return;
   T* data = to.tensor.view.as<T>() + to.offset + token * to.token_stride + head * to.head_stride;
   for (std::int64_t r = 0; r < rows; ++r)
@@ -46,12 +47,13 @@ void unpack(const A* from, std::int64_t row, std::int64_t rows, A scale, const H
       put(data[r * to.token_stride + i], from[r * row + i] * scale, to.tensor.mode);
 }
 
-template <class T> class Task {
+template <class T>
+class Task {
  public:
   using A = Acc<T>;
   // dshared [length, shared]: this head's share.
-  Task(const AttentionBackward& job, const AttentionShape<A>& shape, Pieces<A> memory, A* dshared, std::int64_t b,
-       std::int64_t head)
+  Task(const AttentionBackward& job, const AttentionShape<A>& shape, Pieces<A> memory, A* dshared,
+       std::int64_t b, std::int64_t head)
       : job_(job), s_(shape), w_(memory, shape), dshared_(dshared), token_(b * shape.length), head_(head) {}
 
   void run() {
@@ -69,13 +71,16 @@ template <class T> class Task {
       const std::int64_t row = g * s_.length, head = head_ * s_.group + g;
       const std::int64_t out_offset = token_ * out_stride + head * s_.value;
       A* dout = w_.dout + row * s_.value_row;
-      pack(HeadRows<T>(job_.q, head, token_), s_.length, s_.key, A(job_.scale), w_.query + row * s_.key_row, s_.key_row);
-      pack(HeadRows<T>(job_.dy.as<T>() + out_offset, out_stride), s_.length, s_.value, A(1), dout, s_.value_row);
+      pack(HeadRows<T>(job_.q, head, token_), s_.length, s_.key, A(job_.scale), w_.query + row * s_.key_row,
+           s_.key_row);
+      pack(HeadRows<T>(job_.dy.as<T>() + out_offset, out_stride), s_.length, s_.value, A(1), dout,
+           s_.value_row);
       const T* out = job_.y.as<T>() + out_offset;
       for (std::int64_t t = 0; t < s_.length; ++t) {
         A dot = 0;
 #pragma omp simd reduction(+ : dot)
-        for (std::int64_t c = 0; c < s_.value; ++c) dot += dout[t * s_.value_row + c] * A(out[t * out_stride + c]);
+        for (std::int64_t c = 0; c < s_.value; ++c)
+          dot += dout[t * s_.value_row + c] * A(out[t * out_stride + c]);
         w_.delta[row + t] = dot;
       }
       std::copy_n(job_.lse.as<A>() + head * s_.batch * s_.length + token_, s_.length, w_.lse + row);
@@ -111,8 +116,10 @@ template <class T> class Task {
   void add_tile(const Tile& tile, Sight sight, std::int64_t row) {
     const A *query = w_.query + row * s_.key_row, *dout = w_.dout + row * s_.value_row;
     const std::int64_t columns = padded<A>(tile.columns);
-    block_product<A>(tile.rows, columns, s_.key, {query, s_.key_row, 1}, w_.key_t, kBlock, w_.p, kBlock, false);
-    block_product<A>(tile.rows, columns, s_.value, {dout, s_.value_row, 1}, w_.value_t, kBlock, w_.ds, kBlock, false);
+    block_product<A>(tile.rows, columns, s_.key, {query, s_.key_row, 1}, w_.key_t, kBlock, w_.p, kBlock,
+                     false);
+    block_product<A>(tile.rows, columns, s_.value, {dout, s_.value_row, 1}, w_.value_t, kBlock, w_.ds, kBlock,
+                     false);
     for (std::int64_t i = 0; i < tile.rows; ++i)
       for (std::int64_t j = 0; j < tile.columns; ++j)
         w_.p[i * kBlock + j] = fast_exp(w_.p[i * kBlock + j] - w_.lse[row + i]);
@@ -122,8 +129,8 @@ template <class T> class Task {
         w_.ds[i * kBlock + j] = w_.p[i * kBlock + j] * (w_.ds[i * kBlock + j] - w_.delta[row + i]);
     block_product<A>(tile.columns, s_.value_row, tile.rows, {w_.p, 1, kBlock}, dout, s_.value_row, w_.dvalue,
                      s_.value_row, true);
-    block_product<A>(tile.columns, s_.key_row, tile.rows, {w_.ds, 1, kBlock}, query, s_.key_row, w_.dkey, s_.key_row,
-                     true);
+    block_product<A>(tile.columns, s_.key_row, tile.rows, {w_.ds, 1, kBlock}, query, s_.key_row, w_.dkey,
+                     s_.key_row, true);
     block_product<A>(tile.rows, s_.key_row, tile.columns, {w_.ds, kBlock, 1}, w_.key, s_.key_row,
                      w_.dquery + row * s_.key_row, s_.key_row, true);
   }
@@ -150,7 +157,8 @@ void sum_heads(const AttentionShape<A>& s, const A* partial, const Grad& dk_shar
   });
 }
 
-template <class T> void backward(CpuStream& stream, const AttentionBackward& job) {
+template <class T>
+void backward(CpuStream& stream, const AttentionBackward& job) {
   using A = Acc<T>;
   const AttentionShape<A> shape(job.q, job.k, job.v, job.k_shared, job.sequences);
   const std::int64_t tasks = shape.batch * shape.key_heads, share = shape.length * shape.shared;

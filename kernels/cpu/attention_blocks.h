@@ -1,5 +1,5 @@
-// What both passes of blocked attention share: extents, packed copies of a head's rows in Acc, and which pairs of a
-// block of queries and a block of keys see each other.
+// What both passes of blocked attention share: extents, packed copies of a head's rows in Acc, and which
+// pairs of a block of queries and a block of keys see each other.
 #pragma once
 #include <algorithm>
 
@@ -12,13 +12,15 @@ namespace strata::kernels {
 constexpr std::int64_t kBlock = 64;  // queries, and keys, of a tile of scores
 
 // Extents; *_row are the padded row lengths of packed copies.
-template <class A> struct AttentionShape {
+template <class A>
+struct AttentionShape {
   std::int64_t batch, length, heads, key_heads, group;  // group: query heads of a key head
   std::int64_t own, shared, key, value;                 // key = own + shared dims
   std::int64_t key_row, value_row;
   const std::int32_t* documents;
 
-  AttentionShape(const Heads& q, const Heads& k, const Heads& v, const ConstView& k_shared, const Sequences& s)
+  AttentionShape(const Heads& q, const Heads& k, const Heads& v, const ConstView& k_shared,
+                 const Sequences& s)
       : batch(s.batch),
         length(s.length),
         heads(q.heads),
@@ -31,20 +33,22 @@ template <class A> struct AttentionShape {
         key_row(padded<A>(key)),
         value_row(padded<A>(value)),
         documents(s.documents.as<std::int32_t>()) {
-    STRATA_CHECK(key == own + shared && v.heads == key_heads && group * key_heads == heads, "attention: ", heads,
-                 " query heads of ", key, ", ", key_heads, " key heads of ", own, " + ", shared, ", ", v.heads,
-                 " value heads");
+    STRATA_CHECK(key == own + shared && v.heads == key_heads && group * key_heads == heads,
+                 "attention: ", heads, " query heads of ", key, ", ", key_heads, " key heads of ", own, " + ",
+                 shared, ", ", v.heads, " value heads");
   }
   std::int64_t block_end(std::int64_t begin) const { return std::min(length, begin + kBlock); }
 };
 
 // A head's rows from token `token` on.
-template <class T> struct HeadRows {
+template <class T>
+struct HeadRows {
   const T* data;
   std::int64_t stride;
 
   HeadRows(const Heads& x, std::int64_t head, std::int64_t token)
-      : data(x.tensor.as<T>() + x.offset + token * x.token_stride + head * x.head_stride), stride(x.token_stride) {}
+      : data(x.tensor.as<T>() + x.offset + token * x.token_stride + head * x.head_stride),
+        stride(x.token_stride) {}
   HeadRows(const T* rows, std::int64_t row_stride) : data(rows), stride(row_stride) {}
 };
 
@@ -59,7 +63,8 @@ void pack(const HeadRows<T>& x, std::int64_t rows, std::int64_t dim, A scale, A*
 }
 
 // to [dim, kBlock] = the packed rows transposed, columns from `rows` to the next whole vector zero.
-template <class A> void transpose(const A* x, std::int64_t rows, std::int64_t dim, std::int64_t row, A* to) {
+template <class A>
+void transpose(const A* x, std::int64_t rows, std::int64_t dim, std::int64_t row, A* to) {
   for (std::int64_t i = 0; i < dim; ++i, to += kBlock) {
     for (std::int64_t r = 0; r < rows; ++r) to[r] = x[r * row + i];
     for (std::int64_t r = rows; r < padded<A>(rows); ++r) to[r] = 0;
@@ -98,7 +103,8 @@ struct Tile {
     return *q_low == *q_high && *k_low == *k_high ? causal : Sight::Some;
   }
   // Replaces what may not be seen, in scores [rows, kBlock].
-  template <class A> void hide(A* scores, A by) const {
+  template <class A>
+  void hide(A* scores, A by) const {
     for (std::int64_t i = 0; i < rows; ++i)
       for (std::int64_t j = 0; j < columns; ++j)
         scores[i * kBlock + j] = visible(i, j) ? scores[i * kBlock + j] : by;

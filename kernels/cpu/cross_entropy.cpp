@@ -7,7 +7,8 @@
 namespace strata::kernels {
 namespace {
 
-template <class A> void forward(const CrossEntropyForward& job) {
+template <class A>
+void forward(const CrossEntropyForward& job) {
   const std::int64_t T = job.logits.dims[0], V = job.logits.dims[1];
   const std::int32_t* labels = job.labels.as<std::int32_t>();
   const A* logits = job.logits.as<A>();
@@ -23,7 +24,8 @@ template <class A> void forward(const CrossEntropyForward& job) {
   });
 }
 
-template <class A, class G> void backward(const CrossEntropyBackward& job) {
+template <class A, class G>
+void backward(const CrossEntropyBackward& job) {
   const std::int64_t T = job.logits.dims[0], V = job.logits.dims[1];
   const std::int32_t* labels = job.labels.as<std::int32_t>();
   const A *logits = job.logits.as<A>(), *lse = job.lse.as<A>();
@@ -47,8 +49,10 @@ void run(CpuStream&, const CrossEntropyForward& job) {
 }
 void run(CpuStream&, const CrossEntropyBackward& job) {
   for_acc(job.logits.dtype, [&]<class A>() {
-    if (job.dlogits.dtype == DType::BFloat16) backward<A, bfloat16>(job);
-    else backward<A, A>(job);
+    if (job.dlogits.dtype == DType::BFloat16)
+      backward<A, bfloat16>(job);
+    else
+      backward<A, A>(job);
   });
 }
 

@@ -1,5 +1,6 @@
-// Phase 1 of the retrieval over depth: out = sum_j p_j v_j, p = softmax_j(u . v_j / RMS(v_j)), u = query * key_norm, for
-// many targets and views over the completed sources. The views of a tile of tokens are made once for all targets.
+// Phase 1 of the retrieval over depth: out = sum_j p_j v_j, p = softmax_j(u . v_j / RMS(v_j)), u = query *
+// key_norm, for many targets and views over the completed sources. The views of a tile of tokens are made
+// once for all targets.
 #include <omp.h>
 
 #include <cmath>
@@ -14,7 +15,8 @@
 namespace strata::kernels {
 namespace {
 
-template <class A> class Attend {
+template <class A>
+class Attend {
  public:
   explicit Attend(const DepthAttendForward& job) : job_(job) {
     const View& out = job.targets.at(0).out;
@@ -70,15 +72,15 @@ template <class A> class Attend {
                       {w.views + j * row_, kTokenTile * sources_ * row_, sources_ * row_});
     for (std::int64_t r = 0; r < views_; ++r) {
       const A* views = w.views + r * kTokenTile * sources_ * row_;
-      row_dots<A>(targets_, count * sources_, {asks_ + r * targets_ * row_, row_}, {views, row_}, row_, w.scores,
-                  kTokenTile * sources_);
+      row_dots<A>(targets_, count * sources_, {asks_ + r * targets_ * row_, row_}, {views, row_}, row_,
+                  w.scores, kTokenTile * sources_);
       for (std::int64_t b = 0; b < count; ++b) {
         const A* seen = views + b * sources_ * row_;
         norms(seen, first + b, r, w.rstd);
         for (std::int64_t k = 0; k < targets_; ++k)
           softmax(job_.targets[k], first + b, r, w.rstd, w.scores + (k * kTokenTile + b) * sources_);
-        block_product<A>(targets_, row_, sources_, {w.scores + b * sources_, kTokenTile * sources_, 1}, seen, row_,
-                         w.out, row_, false);
+        block_product<A>(targets_, row_, sources_, {w.scores + b * sources_, kTokenTile * sources_, 1}, seen,
+                         row_, w.out, row_, false);
         for (std::int64_t k = 0; k < targets_; ++k)
           store_row(job_.targets[k].out, ((first + b) * views_ + r) * width_, width_, w.out + k * row_,
                     Write::Overwrite);
@@ -97,7 +99,8 @@ template <class A> class Attend {
   }
 
   // u . v_j -> p_j, in place.
-  void softmax(const DepthAttendForward::Target& target, std::int64_t t, std::int64_t r, const A* rstd, A* p) const {
+  void softmax(const DepthAttendForward::Target& target, std::int64_t t, std::int64_t r, const A* rstd,
+               A* p) const {
     A* logits = target.logits.as<A>();
     A highest = p[0] * rstd[0], total = 0;
     for (std::int64_t j = 0; j < sources_; ++j) {

@@ -1,6 +1,6 @@
-// Backward of phase 1, targets summed first: with p_j = exp(s_j - lse), ds_j = p_j (dout . v_j - dout . out + dlse),
-// dv_j = sum_k p_j dout + ds_j rho_j u - ds_j s_j rho_j^2 v_j / D, du = sum_j ds_j rho_j v_j; then each source's views
-// once back to the source.
+// Backward of phase 1, targets summed first: with p_j = exp(s_j - lse), ds_j = p_j (dout . v_j - dout . out +
+// dlse), dv_j = sum_k p_j dout + ds_j rho_j u - ds_j s_j rho_j^2 v_j / D, du = sum_j ds_j rho_j v_j; then
+// each source's views once back to the source.
 #include <omp.h>
 
 #include "kernels/cpu/depth_views_grad.h"
@@ -11,7 +11,8 @@
 namespace strata::kernels {
 namespace {
 
-template <class A> class AttendBackward {
+template <class A>
+class AttendBackward {
  public:
   using Target = DepthAttendBackward::Target;
 
@@ -48,8 +49,8 @@ template <class A> class AttendBackward {
   }
 
  private:
-  // A thread's memory. views [M, tile, N, row], dout [tile, K, row], p and c [K, tile, N], pull [tile, N], rows: see
-  // DepthViews, sums of each source: see DepthViewsGrad.
+  // A thread's memory. views [M, tile, N, row], dout [tile, K, row], p and c [K, tile, N], pull [tile, N],
+  // rows: see DepthViews, sums of each source: see DepthViewsGrad.
   struct Working {
     A *views, *dout, *out, *p, *c, *pull, *rows;
     std::vector<A*> sums;
@@ -89,7 +90,8 @@ template <class A> class AttendBackward {
       const std::int64_t count = std::min(kTokenTile, chunks_.end(c) - t);
       for (std::int64_t j = 0; j < sources_; ++j) from_[j].expand(t, count, w.rows, views_of(w, j));
       for (std::int64_t r = 0; r < views_; ++r) view(w, r, t, count, dasks + r * active_ * row_);
-      for (std::int64_t j = 0; j < sources_; ++j) grads_[j].add(c, t, count, w.rows, views_of(w, j), w.sums[j]);
+      for (std::int64_t j = 0; j < sources_; ++j)
+        grads_[j].add(c, t, count, w.rows, views_of(w, j), w.sums[j]);
     }
     for (std::int64_t j = 0; j < sources_; ++j) grads_[j].end(c, w.sums[j]);
   }
@@ -101,7 +103,8 @@ template <class A> class AttendBackward {
     std::fill_n(w.pull, kTokenTile * sources_, A(0));
     for (std::int64_t b = 0; b < count; ++b) {
       const A* dout = w.dout + b * active_ * row_;
-      for (std::int64_t k = 0; k < active_; ++k) load_dout(*targets_[k], first + b, r, w.dout + (b * active_ + k) * row_);
+      for (std::int64_t k = 0; k < active_; ++k)
+        load_dout(*targets_[k], first + b, r, w.dout + (b * active_ + k) * row_);
       row_dots<A>(active_, sources_, {dout, row_}, {views + b * sources_ * row_, row_}, row_,
                   w.c + b * sources_, kTokenTile * sources_);
       for (std::int64_t k = 0; k < active_; ++k) {
@@ -122,12 +125,16 @@ template <class A> class AttendBackward {
   }
 
   void load_dout(const Target& target, std::int64_t t, std::int64_t r, A* to) const {
-    if (target.dout) load_padded(target.dout, (t * views_ + r) * width_, width_, to);
-    else std::fill_n(to, row_, A(0));
+    if (target.dout)
+      load_padded(target.dout, (t * views_ + r) * width_, width_, to);
+    else
+      std::fill_n(to, row_, A(0));
   }
 
-  // c holds dout . v_j and becomes ds_j rho_j; pull: the factor of v_j in its own gradient, summed over targets.
-  void scores(const Target& target, std::int64_t t, std::int64_t r, const A* dout, A* out, A* p, A* c, A* pull) const {
+  // c holds dout . v_j and becomes ds_j rho_j; pull: the factor of v_j in its own gradient, summed over
+  // targets.
+  void scores(const Target& target, std::int64_t t, std::int64_t r, const A* dout, A* out, A* p, A* c,
+              A* pull) const {
     load_padded(target.out, (t * views_ + r) * width_, width_, out);
     const A dlse = target.dlse ? target.dlse.as<A>()[t * views_ + r] : A(0);
     const A level = dot(dout, out, row_) - dlse, lse = target.lse.as<A>()[t * views_ + r];

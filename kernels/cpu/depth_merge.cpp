@@ -1,5 +1,5 @@
-// Phase 2 of the retrieval over depth: the partial sum joins with weight omega = sigmoid(s - lse), then the views become
-// one: their mean, or sum_r g_r Z_r, g = sigmoid(scale * W Z / RMS(Z) + bias).
+// Phase 2 of the retrieval over depth: the partial sum joins with weight omega = sigmoid(s - lse), then the
+// views become one: their mean, or sum_r g_r Z_r, g = sigmoid(scale * W Z / RMS(Z) + bias).
 #include <omp.h>
 
 #include <cmath>
@@ -10,7 +10,8 @@
 namespace strata::kernels {
 namespace {
 
-template <class A> class Merge {
+template <class A>
+class Merge {
  public:
   Merge(const DepthMergeForward& job, Pieces<A>& shared) : job_(job), tile_(job, shared) {}
   void pack() { tile_.pack(job_); }
@@ -18,12 +19,15 @@ template <class A> class Merge {
   struct Working : MergeTile<A>::Working {
     A *y, *g;  // [row], [M]
     Working(const Merge& m, Pieces<A>& memory)
-        : MergeTile<A>::Working(m.tile_, memory), y(memory.take(m.tile_.row)), g(memory.take(m.tile_.views)) {}
+        : MergeTile<A>::Working(m.tile_, memory),
+          y(memory.take(m.tile_.row)),
+          g(memory.take(m.tile_.views)) {}
   };
 
   void run(const Working& w, std::int64_t first, std::int64_t count) const {
     tile_.expand(w, first, count);
-    tile_.merge(w, first, count, [&](std::int64_t at, std::int64_t r, std::int64_t b) { return score(w, at, r, b); });
+    tile_.merge(w, first, count,
+                [&](std::int64_t at, std::int64_t r, std::int64_t b) { return score(w, at, r, b); });
     if (job_.fusion == Fusion::Gate) tile_.gate_products(w, count);
     for (std::int64_t b = 0; b < count; ++b) fuse(w, first + b, b);
   }
@@ -42,11 +46,14 @@ template <class A> class Merge {
     const std::int64_t M = tile_.views, row = tile_.row, D = tile_.width;
     const A* z = w.z + b * M * row;
     if (job_.fusion == Fusion::None) {
-      for (std::int64_t r = 0; r < M; ++r) store_row(job_.y, (t * M + r) * D, D, z + r * row, Write::Overwrite);
+      for (std::int64_t r = 0; r < M; ++r)
+        store_row(job_.y, (t * M + r) * D, D, z + r * row, Write::Overwrite);
       return;
     }
-    if (job_.fusion == Fusion::Gate) gates(w, z, t, b);
-    else std::fill_n(w.g, M, A(1) / A(M));
+    if (job_.fusion == Fusion::Gate)
+      gates(w, z, t, b);
+    else
+      std::fill_n(w.g, M, A(1) / A(M));
     block_product<A>(1, row, M, {w.g, M, 1}, z, row, w.y, row, false);
     store_row(job_.y, t * D, D, w.y, Write::Overwrite);
   }
@@ -57,14 +64,16 @@ template <class A> class Merge {
     const A scale = *job_.gate.scale.as<A>(), *bias = job_.gate.bias.as<A>();
     job_.gate_rstd.as<A>()[t] = rstd;
     for (std::int64_t r = 0; r < M; ++r)
-      job_.gates.as<A>()[t * M + r] = w.g[r] = sigmoid(scale * w.products[r * kTokenTile + b] * rstd + bias[r]);
+      job_.gates.as<A>()[t * M + r] = w.g[r] =
+          sigmoid(scale * w.products[r * kTokenTile + b] * rstd + bias[r]);
   }
 
   const DepthMergeForward& job_;
   MergeTile<A> tile_;
 };
 
-template <class A> void forward(CpuStream& stream, const DepthMergeForward& job) {
+template <class A>
+void forward(CpuStream& stream, const DepthMergeForward& job) {
   Pieces<A> shared_sizes, task_sizes;
   const Merge<A> measured(job, shared_sizes);
   typename Merge<A>::Working(measured, task_sizes);

@@ -1,6 +1,7 @@
-// Backward of phase 2. Through the fusion to dZ; then dout = (1 - omega) dZ, ds = omega (1 - omega) dZ . (v - o),
-// dlse = -ds, dv = omega dZ + ds rho (u - s rho v / D), du = ds rho v, and the partial's views back to the partial.
-// The gate, e = dlogit * scale / RMS(Z): dZ = sum_r e_r W_r - Z (sum_r e_r W_r . Z) / (MD RMS^2), dW_r = e_r Z.
+// Backward of phase 2. Through the fusion to dZ; then dout = (1 - omega) dZ, ds = omega (1 - omega) dZ . (v -
+// o), dlse = -ds, dv = omega dZ + ds rho (u - s rho v / D), du = ds rho v, and the partial's views back to
+// the partial. The gate, e = dlogit * scale / RMS(Z): dZ = sum_r e_r W_r - Z (sum_r e_r W_r . Z) / (MD
+// RMS^2), dW_r = e_r Z.
 #include <omp.h>
 
 #include "kernels/cpu/depth_merge_tile.h"
@@ -9,7 +10,8 @@
 namespace strata::kernels {
 namespace {
 
-template <class A> class MergeBackward {
+template <class A>
+class MergeBackward {
  public:
   MergeBackward(const DepthMergeBackward& job, const Chunks& chunks, Pieces<A>& shared)
       : job_(job), chunks_(chunks), tile_(job, shared) {
@@ -105,7 +107,8 @@ template <class A> class MergeBackward {
         A* dz = w.dz + (b * M + r) * row;
         for (std::int64_t i = 0; i < row; ++i) dz[i] += g * dy[i] - w.pull[b] * z[i];
       }
-    block_product<A>(M, M * row, count, {w.e, 1, M}, w.z, M * row, dweight_ + c * task_.dweight, M * row, true);
+    block_product<A>(M, M * row, count, {w.e, 1, M}, w.z, M * row, dweight_ + c * task_.dweight, M * row,
+                     true);
   }
 
   // e and pull of one token; dlogit [M + 1] += gradients of the bias and, last, of the scale.
@@ -131,7 +134,8 @@ template <class A> class MergeBackward {
       for (std::int64_t r = 0; r < tile_.views; ++r) {
         const std::int64_t at = (first + b) * tile_.views + r;
         A* dz = w.dz + (b * tile_.views + r) * tile_.row;
-        if (tile_.merges()) unmerge_view(w, at, r, dz, w.views.at(r, b), dask_ + c * task_.dask + r * tile_.row);
+        if (tile_.merges())
+          unmerge_view(w, at, r, dz, w.views.at(r, b), dask_ + c * task_.dask + r * tile_.row);
         if (job_.dout) store_row(job_.dout.view, at * tile_.width, tile_.width, dz, job_.dout.mode);
       }
   }
@@ -169,7 +173,8 @@ template <class A> class MergeBackward {
   A *dask_, *dweight_, *dlogit_;
 };
 
-template <class A> void backward(CpuStream& stream, const DepthMergeBackward& job) {
+template <class A>
+void backward(CpuStream& stream, const DepthMergeBackward& job) {
   const Chunks chunks(job.out.dims[0]);
   Pieces<A> shared_sizes, task_sizes;
   const MergeBackward<A> measured(job, chunks, shared_sizes);

@@ -1,5 +1,5 @@
-// What both directions of phase 2 do for a tile of tokens: Z = o + omega (v - o), omega = sigmoid(s - lse), for each view
-// v of the partial sum, or Z = o without one; and the gate's products W z.
+// What both directions of phase 2 do for a tile of tokens: Z = o + omega (v - o), omega = sigmoid(s - lse),
+// for each view v of the partial sum, or Z = o without one; and the gate's products W z.
 #pragma once
 #include <optional>
 
@@ -11,24 +11,31 @@
 
 namespace strata::kernels {
 
-template <class A> class MergeTile {
+template <class A>
+class MergeTile {
  public:
   // Shared memory is taken from `shared`; the job is a DepthMergeForward or its backward.
   template <class Job>
   MergeTile(const Job& job, Pieces<A>& shared)
-      : views(job.out.dims[1]), width(job.out.dims[2]), row(padded<A>(width)), out_(job.out), lse_(job.lse.template as<A>()) {
+      : views(job.out.dims[1]),
+        width(job.out.dims[2]),
+        row(padded<A>(width)),
+        out_(job.out),
+        lse_(job.lse.template as<A>()) {
     if (job.partial.value) from_.emplace(job.partial, views, job.sequences);
     asks_ = shared.take(merges() ? views * row : 0);
     taps_ = shared.take(merges() ? from_->tap_rows() * row : 0);
     gate_ = shared.take(job.fusion == Fusion::Gate ? views * views * row : 0);
   }
-  template <class Job> void pack(const Job& job) {
+  template <class Job>
+  void pack(const Job& job) {
     if (merges()) {
       pack_query(job.ask, views, width, asks_, row);
       from_->pack_taps(job.partial, taps_);
     }
     if (job.fusion != Fusion::Gate) return;
-    for (std::int64_t m = 0; m < views * views; ++m) load_padded(job.gate.weight, m * width, width, gate_ + m * row);
+    for (std::int64_t m = 0; m < views * views; ++m)
+      load_padded(job.gate.weight, m * width, width, gate_ + m * row);
   }
 
   bool merges() const { return from_.has_value(); }
@@ -36,7 +43,8 @@ template <class A> class MergeTile {
   const A* ask(std::int64_t r) const { return asks_ + r * row; }
   const A* gate() const { return gate_; }  // [M, M * row]
 
-  // A thread's memory. views [M, tile, row], z [tile, M, row], out [row], products [M, tile], rows: see DepthViews.
+  // A thread's memory. views [M, tile, row], z [tile, M, row], out [row], products [M, tile], rows: see
+  // DepthViews.
   struct Working {
     A *z, *out, *products, *rows = nullptr;
     TileViews<A> views{};
@@ -59,7 +67,8 @@ template <class A> class MergeTile {
   void load_out(std::int64_t at, A* to) const { load_padded(out_, at * width, width, to); }
 
   // Fills w.z; score(at, r, b) is called once for each view of each token.
-  template <class F> void merge(const Working& w, std::int64_t first, std::int64_t count, F&& score) const {
+  template <class F>
+  void merge(const Working& w, std::int64_t first, std::int64_t count, F&& score) const {
     for (std::int64_t b = 0; b < count; ++b)
       for (std::int64_t r = 0; r < views; ++r) {
         const std::int64_t at = (first + b) * views + r;

@@ -1,6 +1,6 @@
-// The M views of one source for a tile of tokens, made on the fly: the source itself, stream r of it, or for r >= 1 the
-// causal convolution view_t = sum_lag taps[lag] * v_{t-lag}, where a row before the sequence's start or in another
-// document is zero. Rows are in Acc, padded to whole vectors.
+// The M views of one source for a tile of tokens, made on the fly: the source itself, stream r of it, or for
+// r >= 1 the causal convolution view_t = sum_lag taps[lag] * v_{t-lag}, where a row before the sequence's
+// start or in another document is zero. Rows are in Acc, padded to whole vectors.
 #pragma once
 #include <algorithm>
 #include <vector>
@@ -14,13 +14,15 @@ namespace strata::kernels {
 constexpr std::int64_t kTokenTile = 4;
 
 // n elements as a row of `padded` ones.
-template <class A> void load_padded(const ConstView& view, std::int64_t offset, std::int64_t n, A* to) {
+template <class A>
+void load_padded(const ConstView& view, std::int64_t offset, std::int64_t n, A* to) {
   load_row(view, offset, n, to);
   std::fill(to + n, to + padded<A>(n), A(0));
 }
 
 // Where view r of tile token b lies: one row for each.
-template <class A> struct TileViews {
+template <class A>
+struct TileViews {
   A* data;
   std::int64_t view, token;  // strides
 
@@ -28,7 +30,8 @@ template <class A> struct TileViews {
 };
 
 // One source, its extents, and which rows its convolutions reach.
-template <class A> class DepthViews {
+template <class A>
+class DepthViews {
  public:
   DepthViews(const DepthSource& source, std::int64_t views, const Sequences& sequences)
       : value_(source.value),
@@ -72,8 +75,7 @@ template <class A> class DepthViews {
   const A* tap(std::int64_t r, std::int64_t lag) const { return taps_ + (first_tap(r) + lag) * row_; }
 
   bool sees(std::int64_t token, std::int64_t lag) const {
-    return lag <= token % sequences_.length &&
-           (!documents_ || documents_[token - lag] == documents_[token]);
+    return lag <= token % sequences_.length && (!documents_ || documents_[token - lag] == documents_[token]);
   }
 
   // Rows first - reach .. first + count - 1 of the source into `rows` [tile_rows, row]; the last row is zero.
@@ -98,14 +100,16 @@ template <class A> class DepthViews {
     }
     load_rows(first, count, rows);
     for (std::int64_t r = 0; r < views_; ++r) {
-      if (r > 0 && convolved()) convolve(r, first, count, rows, to);
+      if (r > 0 && convolved())
+        convolve(r, first, count, rows, to);
       else
         for (std::int64_t b = 0; b < count; ++b) std::copy_n(rows + (reach_ + b) * row_, row_, to.at(r, b));
     }
   }
 
  private:
-  void convolve(std::int64_t r, std::int64_t first, std::int64_t count, A* rows, const TileViews<A>& to) const {
+  void convolve(std::int64_t r, std::int64_t first, std::int64_t count, A* rows,
+                const TileViews<A>& to) const {
     typedef A Vector __attribute__((vector_size(kVectorBytes), may_alias));
     constexpr std::int64_t kTogether = 8;  // lags whose sums stay in registers
     for (std::int64_t begin = 0; begin < lags(r); begin += kTogether) {
@@ -137,8 +141,8 @@ template <class A> class DepthViews {
 };
 
 // u = query * key_norm as rows [M] padded, `stride` apart.
-template <class A> void pack_query(const DepthQuery& ask, std::int64_t views, std::int64_t width, A* to,
-                                   std::int64_t stride) {
+template <class A>
+void pack_query(const DepthQuery& ask, std::int64_t views, std::int64_t width, A* to, std::int64_t stride) {
   const A *q = ask.query.as<A>(), *w = ask.key_norm.as<A>();
   for (std::int64_t r = 0; r < views; ++r, to += stride) {
     for (std::int64_t i = 0; i < width; ++i) to[i] = q[r * width + i] * w[i];
@@ -148,8 +152,8 @@ template <class A> void pack_query(const DepthQuery& ask, std::int64_t views, st
 
 // du, the gradient of u [M] rows `stride` apart, goes on: dq += w du, dw += sum_r q_r du_r.
 template <class A>
-void add_query_grad(const DepthQuery& ask, std::int64_t views, std::int64_t width, const A* du, std::int64_t stride,
-                    const View& dquery, const View& dkey_norm) {
+void add_query_grad(const DepthQuery& ask, std::int64_t views, std::int64_t width, const A* du,
+                    std::int64_t stride, const View& dquery, const View& dkey_norm) {
   const A *q = ask.query.as<A>(), *w = ask.key_norm.as<A>();
   A *dq = dquery.as<A>(), *dw = dkey_norm.as<A>();
   for (std::int64_t r = 0; r < views; ++r, du += stride)

@@ -1,6 +1,7 @@
-// The way back through the views of one source: gradients of a tile's views become gradients of the source's rows,
-// dv_{t-lag} += taps[lag] * dview_t, and of the taps, dtaps[lag] += sum_t dview_t * v_{t-lag}. A chunk of tokens sums its
-// own rows and the `reach` rows before it, which belong to earlier chunks and are added to theirs when all are done.
+// The way back through the views of one source: gradients of a tile's views become gradients of the source's
+// rows, dv_{t-lag} += taps[lag] * dview_t, and of the taps, dtaps[lag] += sum_t dview_t * v_{t-lag}. A chunk
+// of tokens sums its own rows and the `reach` rows before it, which belong to earlier chunks and are added to
+// theirs when all are done.
 #pragma once
 #include "kernels/cpu/depth_views.h"
 #include "kernels/cpu/parallel.h"
@@ -8,10 +9,12 @@
 
 namespace strata::kernels {
 
-template <class A> class DepthViewsGrad {
+template <class A>
+class DepthViewsGrad {
  public:
   // Shared memory of all chunks is taken from `shared`.
-  DepthViewsGrad(const DepthViews<A>& views, const DepthSourceGrad& grad, const Chunks& chunks, Pieces<A>& shared)
+  DepthViewsGrad(const DepthViews<A>& views, const DepthSourceGrad& grad, const Chunks& chunks,
+                 Pieces<A>& shared)
       : views_(views), grad_(grad), chunks_(chunks), row_(views.row()), reach_(views.reach()) {
     dtaps_ = shared.take(chunks.count * views.tap_rows() * row_);
     before_ = shared.take(chunks.count * reach_ * row_);
@@ -73,7 +76,8 @@ template <class A> class DepthViewsGrad {
                   dviews.at(r, b), grad_.dvalue.mode);
   }
 
-  // own: the sums of the tile's tokens. What a token does not see is zero, and what it would add goes to `nowhere`.
+  // own: the sums of the tile's tokens. What a token does not see is zero, and what it would add goes to
+  // `nowhere`.
   void add_lag(std::int64_t r, std::int64_t lag, std::int64_t first, std::int64_t count, A* rows,
                const TileViews<A>& dviews, A* own, A* nowhere, A* dtap) const {
     typedef A Vector __attribute__((vector_size(kVectorBytes), may_alias));

@@ -1,5 +1,5 @@
-// The softmax over all sources from the parts of the two phases: w_j = exp(s_j - lse) (1 - omega), and the partial's
-// omega = sigmoid(s - lse).
+// The softmax over all sources from the parts of the two phases: w_j = exp(s_j - lse) (1 - omega), and the
+// partial's omega = sigmoid(s - lse).
 #include "kernels/cpu/exp.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/jobs.h"
@@ -7,7 +7,8 @@
 namespace strata::kernels {
 namespace {
 
-template <class A> void weights(const DepthWeights& job) {
+template <class A>
+void weights(const DepthWeights& job) {
   const std::int64_t N = job.logits.dims[0], T = job.logits.dims[1], M = job.logits.dims[2];
   const std::int64_t columns = job.weights.dims[1];
   const A *logits = job.logits.as<A>(), *lse = job.lse.as<A>(), *partial = job.partial_logits.as<A>();

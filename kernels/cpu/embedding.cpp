@@ -24,7 +24,8 @@ void run(CpuStream&, const EmbeddingBackward& job) {
     Acc<X>* dw = job.dweight.as<Acc<X>>();
     parallel_for(columns.count, [&](std::int64_t c) {
       for (std::int64_t t = 0; t < T; ++t)
-        for (std::int64_t i = columns.begin(c); i < columns.end(c); ++i) dw[ids[t] * D + i] += Acc<X>(dy[t * D + i]);
+        for (std::int64_t i = columns.begin(c); i < columns.end(c); ++i)
+          dw[ids[t] * D + i] += Acc<X>(dy[t * D + i]);
     });
   });
 }

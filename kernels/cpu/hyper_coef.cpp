@@ -1,6 +1,7 @@
-// Mixing coefficients of manifold-constrained hyper-connections and their gradients. The Sinkhorn iterates are computed
-// again in backward and undone in reverse: for a row step Y = M / s, dM_ij = (dY_ij - sum_k dY_ik Y_ik) / s_i; the
-// column step likewise. The column maxima cancel in the first column step and have no gradient.
+// Mixing coefficients of manifold-constrained hyper-connections and their gradients. The Sinkhorn iterates
+// are computed again in backward and undone in reverse: for a row step Y = M / s, dM_ij = (dY_ij - sum_k
+// dY_ik Y_ik) / s_i; the column step likewise. The column maxima cancel in the first column step and have no
+// gradient.
 #include <cmath>
 #include <vector>
 
@@ -10,9 +11,13 @@
 namespace strata::kernels {
 namespace {
 
-template <class A> A sigmoid(A x) { return A(1) / (A(1) + std::exp(-x)); }
+template <class A>
+A sigmoid(A x) {
+  return A(1) / (A(1) + std::exp(-x));
+}
 
-template <class A> void start(const A* logits, std::int64_t n, A* m) {
+template <class A>
+void start(const A* logits, std::int64_t n, A* m) {
   for (std::int64_t j = 0; j < n; ++j) {
     A high = logits[j];
     for (std::int64_t i = 1; i < n; ++i) high = std::max(high, logits[i * n + j]);
@@ -21,7 +26,8 @@ template <class A> void start(const A* logits, std::int64_t n, A* m) {
 }
 
 // One normalisation of `from` into `to`: over rows (stride along a row 1) or columns. sums [n].
-template <class A> void normalize(const A* from, std::int64_t n, bool rows, A* sums, A* to) {
+template <class A>
+void normalize(const A* from, std::int64_t n, bool rows, A* sums, A* to) {
   const std::int64_t line = rows ? n : 1, step = rows ? 1 : n;
   for (std::int64_t a = 0; a < n; ++a) {
     A sum = 0;
@@ -32,7 +38,8 @@ template <class A> void normalize(const A* from, std::int64_t n, bool rows, A* s
 }
 
 // d: gradient of y = normalize(m), replaced by that of m.
-template <class A> void undo(const A* y, std::int64_t n, bool rows, const A* sums, A* d) {
+template <class A>
+void undo(const A* y, std::int64_t n, bool rows, const A* sums, A* d) {
   const std::int64_t line = rows ? n : 1, step = rows ? 1 : n;
   for (std::int64_t a = 0; a < n; ++a) {
     A dot = 0;
@@ -41,16 +48,22 @@ template <class A> void undo(const A* y, std::int64_t n, bool rows, const A* sum
   }
 }
 
-template <class A> struct Weights {
+template <class A>
+struct Weights {
   A alpha_pre, alpha_post, alpha_res;
   const A *bias_pre, *bias_post, *bias_res;
   explicit Weights(const HyperWeights& w)
-      : alpha_pre(*w.alpha_pre.as<A>()), alpha_post(*w.alpha_post.as<A>()), alpha_res(*w.alpha_res.as<A>()),
-        bias_pre(w.bias_pre.as<A>()), bias_post(w.bias_post.as<A>()), bias_res(w.bias_res.as<A>()) {}
+      : alpha_pre(*w.alpha_pre.as<A>()),
+        alpha_post(*w.alpha_post.as<A>()),
+        alpha_res(*w.alpha_res.as<A>()),
+        bias_pre(w.bias_pre.as<A>()),
+        bias_post(w.bias_post.as<A>()),
+        bias_res(w.bias_res.as<A>()) {}
 };
 
 // The Sinkhorn iterates of one token: matrix 0 is the start, 2k+1 follows the column step, 2k+2 the row step.
-template <class A> struct Iterates {
+template <class A>
+struct Iterates {
   std::int64_t n, steps;
   std::vector<A> matrices, sums, logits;
   Iterates(std::int64_t n_, std::int64_t iterations)
@@ -67,7 +80,8 @@ template <class A> struct Iterates {
   }
 };
 
-template <class A> void forward(const HyperCoefForward& job) {
+template <class A>
+void forward(const HyperCoefForward& job) {
   const std::int64_t n = job.streams, C = 2 * n + n * n;
   const Weights<A> w(job.weights);
   const A *raw = job.raw.as<A>(), *rstd = job.rstd.as<A>();
@@ -91,7 +105,8 @@ template <class A> void forward(const HyperCoefForward& job) {
 
 // Gradients of the 2n + n*n logits alpha * y + bias of one token.
 template <class A>
-void logit_gradients(const A* dcoef, const A* coef, const A* y, const Weights<A>& w, Iterates<A>& sinkhorn, A* d) {
+void logit_gradients(const A* dcoef, const A* coef, const A* y, const Weights<A>& w, Iterates<A>& sinkhorn,
+                     A* d) {
   const std::int64_t n = sinkhorn.n;
   for (std::int64_t i = 0; i < n; ++i) {
     d[i] = dcoef[i] * coef[i] * (1 - coef[i]);
@@ -102,10 +117,12 @@ void logit_gradients(const A* dcoef, const A* coef, const A* y, const Weights<A>
   sinkhorn.undo_all(d + 2 * n);
 }
 
-template <class A> void backward(CpuStream& stream, const HyperCoefBackward& job) {
+template <class A>
+void backward(CpuStream& stream, const HyperCoefBackward& job) {
   const std::int64_t n = job.streams, C = 2 * n + n * n, width = 3 + C;
   const Weights<A> w(job.weights);
-  const A *raw = job.raw.as<A>(), *rstd = job.rstd.as<A>(), *coef = job.coef.as<A>(), *dcoef = job.dcoef.as<A>();
+  const A *raw = job.raw.as<A>(), *rstd = job.rstd.as<A>(), *coef = job.coef.as<A>(),
+          *dcoef = job.dcoef.as<A>();
   A *dnormed = job.dnormed.as<A>(), *draw = job.draw.as<A>();
   const Chunks chunks(job.raw.dims[0]);
   A* partial = stream.scratch<A>((chunks.count + 1) * width);  // alphas, then biases

@@ -9,19 +9,22 @@
 namespace strata::kernels {
 namespace {
 
-template <class A> A dot(const A* a, const A* b, std::int64_t n) {
+template <class A>
+A dot(const A* a, const A* b, std::int64_t n) {
   A sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (std::int64_t i = 0; i < n; ++i) sum += a[i] * b[i];
   return sum;
 }
 
-template <class A> void add_scaled(A* to, A factor, const A* from, std::int64_t n) {
+template <class A>
+void add_scaled(A* to, A factor, const A* from, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) to[i] += factor * from[i];
 }
 
 // Runs f<A>(t, buffer) over tokens in chunks, each chunk with `count` values of working memory.
-template <class A, class F> void over_tokens(std::int64_t tokens, std::int64_t count, F&& f) {
+template <class A, class F>
+void over_tokens(std::int64_t tokens, std::int64_t count, F&& f) {
   const Chunks chunks(tokens);
   parallel_for(chunks.count, [&](std::int64_t c) {
     std::vector<A> buffer(count);
@@ -31,13 +34,15 @@ template <class A, class F> void over_tokens(std::int64_t tokens, std::int64_t c
 
 // dcoef of one token: `values` go to [begin, begin + count), the rest is cleared when overwriting.
 template <class A>
-void put_coef(const Grad& dcoef, std::int64_t t, std::int64_t C, std::int64_t begin, std::int64_t count, const A* values) {
+void put_coef(const Grad& dcoef, std::int64_t t, std::int64_t C, std::int64_t begin, std::int64_t count,
+              const A* values) {
   A* row = dcoef.view.as<A>() + t * C;
   if (dcoef.mode == Write::Overwrite) std::fill(row, row + C, A(0));
   for (std::int64_t i = 0; i < count; ++i) row[begin + i] += values[i];
 }
 
-template <class A> void read(const HyperReadForward& job) {
+template <class A>
+void read(const HyperReadForward& job) {
   const std::int64_t n = job.x.dims[1], D = job.x.dims[2], C = 2 * n + n * n;
   const A* coef = job.coef.as<A>();
   over_tokens<A>(job.x.dims[0], 2 * D, [&](std::int64_t t, A* buffer) {
@@ -51,7 +56,8 @@ template <class A> void read(const HyperReadForward& job) {
   });
 }
 
-template <class A> void read_backward(const HyperReadBackward& job) {
+template <class A>
+void read_backward(const HyperReadBackward& job) {
   const std::int64_t n = job.x.dims[1], D = job.x.dims[2], C = 2 * n + n * n;
   const A* coef = job.coef.as<A>();
   over_tokens<A>(job.x.dims[0], 2 * D + n, [&](std::int64_t t, A* buffer) {
@@ -68,7 +74,8 @@ template <class A> void read_backward(const HyperReadBackward& job) {
   });
 }
 
-template <class A> void write(const HyperWriteForward& job) {
+template <class A>
+void write(const HyperWriteForward& job) {
   const std::int64_t n = job.next.dims[1], D = job.next.dims[2], C = 2 * n + n * n;
   const A* coef = job.coef.as<A>();
   over_tokens<A>(job.next.dims[0], (n + 2) * D, [&](std::int64_t t, A* buffer) {
@@ -84,11 +91,13 @@ template <class A> void write(const HyperWriteForward& job) {
   });
 }
 
-template <class A> void write_backward(const HyperWriteBackward& job) {
+template <class A>
+void write_backward(const HyperWriteBackward& job) {
   const std::int64_t n = job.dnext.dims[1], D = job.dnext.dims[2], C = 2 * n + n * n;
   const A* coef = job.coef.as<A>();
   over_tokens<A>(job.dnext.dims[0], (2 * n + 2) * D + n + n * n, [&](std::int64_t t, A* buffer) {
-    A *dnext = buffer, *x = dnext + n * D, *y = x + n * D, *row = y + D, *dcoef = row + D;  // dcoef: post | res
+    A *dnext = buffer, *x = dnext + n * D, *y = x + n * D, *row = y + D,
+      *dcoef = row + D;  // dcoef: post | res
     const A *post = coef + t * C + n, *res = coef + t * C + 2 * n;
     load_row(job.dnext, t * n * D, n * D, dnext);
     load_row(job.y, t * D, D, y);
@@ -106,13 +115,15 @@ template <class A> void write_backward(const HyperWriteBackward& job) {
     if (!job.dcoef) return;
     for (std::int64_t i = 0; i < n; ++i) {
       dcoef[i] = dot(dnext + i * D, y, D);
-      for (std::int64_t j = 0; j < n; ++j) dcoef[n + i * n + j] = job.x ? dot(dnext + i * D, x + j * D, D) : A(0);
+      for (std::int64_t j = 0; j < n; ++j)
+        dcoef[n + i * n + j] = job.x ? dot(dnext + i * D, x + j * D, D) : A(0);
     }
     put_coef(job.dcoef, t, C, n, n + n * n, dcoef);
   });
 }
 
-template <class A> void spread(const SpreadStreams& job) {
+template <class A>
+void spread(const SpreadStreams& job) {
   const std::int64_t n = job.y.dims[1], D = job.y.dims[2];
   over_tokens<A>(job.y.dims[0], D, [&](std::int64_t t, A* x) {
     load_row(job.x, t * D, D, x);
@@ -121,7 +132,8 @@ template <class A> void spread(const SpreadStreams& job) {
   });
 }
 
-template <class A> void sum(const SumStreams& job) {
+template <class A>
+void sum(const SumStreams& job) {
   const std::int64_t n = job.x.dims[1], D = job.x.dims[2];
   over_tokens<A>(job.x.dims[0], 2 * D, [&](std::int64_t t, A* buffer) {
     A *total = buffer, *x = buffer + D;

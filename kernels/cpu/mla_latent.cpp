@@ -9,7 +9,8 @@
 namespace strata::kernels {
 namespace {
 
-template <class T> void forward(CpuStream& stream, const MlaLatentForward& job) {
+template <class T>
+void forward(CpuStream& stream, const MlaLatentForward& job) {
   using A = Acc<T>;
   const std::int64_t rows = job.x.dims[0], R = job.weight.dims[0], P = job.x.dims[1] - R;
   using Table = RotationTable<A>;
@@ -27,8 +28,8 @@ template <class T> void forward(CpuStream& stream, const MlaLatentForward& job) 
     rstd[t] = r;
     for (std::int64_t i = 0; i < R; ++i) latent[t * R + i] = T(A(xr[i]) * r * w[i]);
     const std::int64_t position = t % job.length;
-    rotate<RopePairing::Interleaved>(table.pairs(), xr + R, table.cosine(position), table.sine(position), key + t * P,
-                                     Write::Overwrite);
+    rotate<RopePairing::Interleaved>(table.pairs(), xr + R, table.cosine(position), table.sine(position),
+                                     key + t * P, Write::Overwrite);
   });
 }
 
@@ -45,11 +46,13 @@ void norm_row(const T* dy, const T* x, const A* w, A r, std::int64_t R, T* dx, W
   for (std::int64_t i = 0; i < R; ++i) put(dx[i], r * (A(dy[i]) * w[i] - A(x[i]) * k), mode);
 }
 
-template <class T> void clear(T* to, std::int64_t n, Write mode) {
+template <class T>
+void clear(T* to, std::int64_t n, Write mode) {
   if (mode == Write::Overwrite) std::fill(to, to + n, T(0));
 }
 
-template <class T> void backward(CpuStream& stream, const MlaLatentBackward& job) {
+template <class T>
+void backward(CpuStream& stream, const MlaLatentBackward& job) {
   using A = Acc<T>;
   const std::int64_t rows = job.x.dims[0], R = job.weight.dims[0], P = job.x.dims[1] - R;
   const Chunks chunks(rows);
@@ -68,14 +71,17 @@ template <class T> void backward(CpuStream& stream, const MlaLatentBackward& job
     if (mine) std::fill(mine, mine + R, A(0));
     for (std::int64_t t = chunks.begin(c); t < chunks.end(c); ++t) {
       T* dxr = dx ? dx + t * (R + P) : nullptr;
-      if (dlatent) norm_row(dlatent + t * R, x + t * (R + P), w, rstd[t], R, dxr, mode, mine);
-      else if (dxr) clear(dxr, R, mode);
+      if (dlatent)
+        norm_row(dlatent + t * R, x + t * (R + P), w, rstd[t], R, dxr, mode, mine);
+      else if (dxr)
+        clear(dxr, R, mode);
       if (!dxr) continue;
       const std::int64_t position = t % job.length;
-      if (!dkey) clear(dxr + R, P, mode);
+      if (!dkey)
+        clear(dxr + R, P, mode);
       else
-        rotate<RopePairing::Interleaved>(table.pairs(), dkey + t * P, table.cosine(position), table.sine(position),
-                                         dxr + R, mode);
+        rotate<RopePairing::Interleaved>(table.pairs(), dkey + t * P, table.cosine(position),
+                                         table.sine(position), dxr + R, mode);
     }
   });
   if (dw) add_partials(partial, chunks.count, R, dw);

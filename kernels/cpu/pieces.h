@@ -5,7 +5,8 @@
 namespace strata::kernels {
 
 // Hands out aligned pieces of one allocation; without a base it only adds up the sizes.
-template <class A> class Pieces {
+template <class A>
+class Pieces {
  public:
   explicit Pieces(A* base = nullptr) : base_(base) {}
   A* take(std::int64_t count) {

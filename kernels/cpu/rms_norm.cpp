@@ -8,7 +8,8 @@
 namespace strata::kernels {
 namespace {
 
-template <class T> void forward(const RmsNormForward& job) {
+template <class T>
+void forward(const RmsNormForward& job) {
   using A = Acc<T>;
   const std::int64_t rows = job.x.dims[0], D = job.x.dims[1];
   const T* x = job.x.as<T>();
@@ -31,7 +32,8 @@ template <class T> void forward(const RmsNormForward& job) {
   });
 }
 
-template <class T, class G> void backward(CpuStream& stream, const RmsNormBackward& job) {
+template <class T, class G>
+void backward(CpuStream& stream, const RmsNormBackward& job) {
   using A = Acc<T>;
   const std::int64_t rows = job.x.dims[0], D = job.x.dims[1];
   const Chunks chunks(rows);
@@ -68,8 +70,10 @@ void run(CpuStream&, const RmsNormForward& job) {
 
 void run(CpuStream& stream, const RmsNormBackward& job) {
   for_float(job.x.dtype, [&]<class T>() {
-    if (job.dx && job.dx.view.dtype != job.x.dtype) backward<T, Acc<T>>(stream, job);
-    else backward<T, T>(stream, job);
+    if (job.dx && job.dx.view.dtype != job.x.dtype)
+      backward<T, Acc<T>>(stream, job);
+    else
+      backward<T, T>(stream, job);
   });
 }
 

@@ -1,4 +1,5 @@
-// (a, b) -> (a cos - b sin, a sin + b cos) on the pairs of dims [begin, end) of every head; the rest is copied.
+// (a, b) -> (a cos - b sin, a sin + b cos) on the pairs of dims [begin, end) of every head; the rest is
+// copied.
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/rotation.h"
 #include "kernels/jobs.h"
@@ -6,11 +7,13 @@
 namespace strata::kernels {
 namespace {
 
-template <class T, RopePairing kPairing> void rope(CpuStream& stream, const Rope& job) {
+template <class T, RopePairing kPairing>
+void rope(CpuStream& stream, const Rope& job) {
   using Table = RotationTable<Acc<T>>;
   const std::int64_t tokens = job.x.dims[0], H = job.x.dims[1], D = job.x.dims[2];
   const std::int64_t length = job.length, width = job.end - job.begin;
-  const Table table(stream.scratch<double>(Table::size(length, width)), length, width, job.theta, job.inverse);
+  const Table table(stream.scratch<double>(Table::size(length, width)), length, width, job.theta,
+                    job.inverse);
   const T* x = job.x.as<T>();
   T* y = job.y.as<T>();
   parallel_for(tokens, [&](std::int64_t t) {
@@ -29,8 +32,10 @@ template <class T, RopePairing kPairing> void rope(CpuStream& stream, const Rope
 
 void run(CpuStream& stream, const Rope& job) {
   for_float(job.x.dtype, [&]<class T>() {
-    if (job.pairing == RopePairing::Interleaved) rope<T, RopePairing::Interleaved>(stream, job);
-    else rope<T, RopePairing::Half>(stream, job);
+    if (job.pairing == RopePairing::Interleaved)
+      rope<T, RopePairing::Interleaved>(stream, job);
+    else
+      rope<T, RopePairing::Half>(stream, job);
   });
 }
 

@@ -1,5 +1,6 @@
-// Rotary position embedding, Su et al., arXiv 2104.09864: pair i of `width` dims turns by position * theta^(-2i/width).
-// A position is 64 a + b, so that the addition theorem makes the table from S/64 + 64 rows of sines and cosines.
+// Rotary position embedding, Su et al., arXiv 2104.09864: pair i of `width` dims turns by position *
+// theta^(-2i/width). A position is 64 a + b, so that the addition theorem makes the table from S/64 + 64 rows
+// of sines and cosines.
 #pragma once
 #include <cmath>
 #include <vector>
@@ -10,7 +11,8 @@
 namespace strata::kernels {
 
 // cos and sin of every position, [length, pairs] each, in memory that the caller lends.
-template <class A> class RotationTable {
+template <class A>
+class RotationTable {
  public:
   // Doubles of memory it takes.
   static std::int64_t size(std::int64_t length, std::int64_t width) {
@@ -31,7 +33,8 @@ template <class A> class RotationTable {
 };
 
 template <class A>
-RotationTable<A>::RotationTable(double* memory, std::int64_t length, std::int64_t width, double theta, bool inverse)
+RotationTable<A>::RotationTable(double* memory, std::int64_t length, std::int64_t width, double theta,
+                                bool inverse)
     : pairs_(width / 2) {
   double *const c = memory, *const s = c + rows(length) * pairs_;
   cosine_ = reinterpret_cast<A*>(s + rows(length) * pairs_);

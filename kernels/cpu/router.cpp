@@ -10,7 +10,8 @@ namespace strata::kernels {
 namespace {
 
 // Everything one token needs, allocated once a chunk.
-template <class A> struct Choice {
+template <class A>
+struct Choice {
   const RouterRule& rule;
   std::int64_t E, per_group;
   std::vector<A> value, group;
@@ -18,15 +19,22 @@ template <class A> struct Choice {
   std::unique_ptr<bool[]> taken;
 
   Choice(const RouterRule& r, std::int64_t experts)
-      : rule(r), E(experts), per_group(experts / r.groups), value(experts), group(r.groups),
-        picked(std::max(experts, r.groups)), taken(new bool[std::max(experts, r.groups)]) {}
+      : rule(r),
+        E(experts),
+        per_group(experts / r.groups),
+        value(experts),
+        group(r.groups),
+        picked(std::max(experts, r.groups)),
+        taken(new bool[std::max(experts, r.groups)]) {}
 
   // A group is worth the sum of its two best choice scores (sigmoid) or its best (softmax).
   A worth(std::int64_t g) const {
     A first = -std::numeric_limits<A>::infinity(), second = first;
     for (std::int64_t e = g * per_group; e < (g + 1) * per_group; ++e) {
-      if (value[e] > first) second = first, first = value[e];
-      else if (value[e] > second) second = value[e];
+      if (value[e] > first)
+        second = first, first = value[e];
+      else if (value[e] > second)
+        second = value[e];
     }
     return rule.scoring == Scoring::Softmax ? first : first + second;
   }
@@ -44,16 +52,22 @@ template <class A> struct Choice {
   }
 };
 
-template <class A> void gates_of(const RouterRule& rule, const A* logits, const A* scores, const std::int32_t* chosen, A* gates) {
-  if (rule.normalize) shares(rule.scoring, logits, rule.top_k, [&](std::int64_t k) { return chosen[k]; }, gates);
+template <class A>
+void gates_of(const RouterRule& rule, const A* logits, const A* scores, const std::int32_t* chosen,
+              A* gates) {
+  if (rule.normalize)
+    shares(
+        rule.scoring, logits, rule.top_k, [&](std::int64_t k) { return chosen[k]; }, gates);
   else
     for (std::int64_t k = 0; k < rule.top_k; ++k) gates[k] = scores[chosen[k]];
   for (std::int64_t k = 0; k < rule.top_k; ++k) gates[k] *= A(rule.scale);
 }
 
-// sum_e f_e P_e of every sequence, summed; writes f. `share` [T,E] and `counted` [T,K] come from the tokens' pass.
+// sum_e f_e P_e of every sequence, summed; writes f. `share` [T,E] and `counted` [T,K] come from the tokens'
+// pass.
 template <class A>
-A balance(const RouterForward& job, std::int64_t S, const A* share, const std::int32_t* counted, std::vector<A>& terms) {
+A balance(const RouterForward& job, std::int64_t S, const A* share, const std::int32_t* counted,
+          std::vector<A>& terms) {
   const std::int64_t B = job.batch, E = job.logits.dims[1], K = job.rule.top_k;
   A* fraction = job.fraction.as<A>();
   terms.assign(B, A(0));
@@ -74,7 +88,8 @@ A balance(const RouterForward& job, std::int64_t S, const A* share, const std::i
   return sum;
 }
 
-template <class A> void forward(CpuStream& stream, const RouterForward& job) {
+template <class A>
+void forward(CpuStream& stream, const RouterForward& job) {
   const std::int64_t T = job.logits.dims[0], E = job.logits.dims[1], K = job.rule.top_k;
   const bool balanced = job.rule.balance_coef != 0;
   const A *logits = job.logits.as<A>(), *bias = job.bias.as<A>();
@@ -95,9 +110,12 @@ template <class A> void forward(CpuStream& stream, const RouterForward& job) {
       const A lse = log_sum_exp(x, E);
       z[t] = lse * lse;
       if (!balanced) continue;
-      shares(job.rule.scoring, x, E, [](std::int64_t e) { return e; }, share + t * E);
-      if (job.rule.scoring == Scoring::Softmax) std::copy_n(indices + t * K, K, counted + t * K);
-      else top_k(s, E, K, choice.taken.get(), counted + t * K);
+      shares(
+          job.rule.scoring, x, E, [](std::int64_t e) { return e; }, share + t * E);
+      if (job.rule.scoring == Scoring::Softmax)
+        std::copy_n(indices + t * K, K, counted + t * K);
+      else
+        top_k(s, E, K, choice.taken.get(), counted + t * K);
     }
   });
   if (auto* load = job.load.as<std::int64_t>())
@@ -106,15 +124,17 @@ template <class A> void forward(CpuStream& stream, const RouterForward& job) {
   for (std::int64_t t = 0; t < T; ++t) aux += z[t];
   aux *= A(job.rule.z_coef);
   std::vector<A> terms;
-  if (balanced) aux += A(job.rule.balance_coef) * balance(job, T / job.batch, share, counted, terms);
-  else std::fill_n(job.fraction.as<A>(), job.fraction.numel(), A(0));
+  if (balanced)
+    aux += A(job.rule.balance_coef) * balance(job, T / job.batch, share, counted, terms);
+  else
+    std::fill_n(job.fraction.as<A>(), job.fraction.numel(), A(0));
   *job.aux.as<A>() = aux;
 }
 
 // Gradient of the gates, into d [E].
 template <class A>
-void gate_gradients(const RouterRule& rule, const A* dgates, const A* gates, const A* scores, const std::int32_t* chosen,
-                    std::int64_t E, A* d) {
+void gate_gradients(const RouterRule& rule, const A* dgates, const A* gates, const A* scores,
+                    const std::int32_t* chosen, std::int64_t E, A* d) {
   const std::int64_t K = rule.top_k;
   if (rule.normalize) {  // gates / scale are shares of the chosen
     A mean = 0;
@@ -135,14 +155,16 @@ void gate_gradients(const RouterRule& rule, const A* dgates, const A* gates, con
 
 // Gradient of this token's part of the balance loss and the z-loss, times daux.
 template <class A>
-void aux_gradients(const RouterRule& rule, A daux, const A* x, const A* scores, const A* fraction, std::int64_t S,
-                   std::int64_t E, A* p, A* d) {
+void aux_gradients(const RouterRule& rule, A daux, const A* x, const A* scores, const A* fraction,
+                   std::int64_t S, std::int64_t E, A* p, A* d) {
   if (rule.balance_coef != 0) {
-    shares(rule.scoring, x, E, [](std::int64_t e) { return e; }, p);
+    shares(
+        rule.scoring, x, E, [](std::int64_t e) { return e; }, p);
     A mean = 0;
     for (std::int64_t e = 0; e < E; ++e) mean += fraction[e] * p[e];
     for (std::int64_t e = 0; e < E; ++e)
-      d[e] += daux * A(rule.balance_coef) / A(S) * p[e] * (fraction[e] - mean) * log_score_slope(rule.scoring, scores[e]);
+      d[e] += daux * A(rule.balance_coef) / A(S) * p[e] * (fraction[e] - mean) *
+              log_score_slope(rule.scoring, scores[e]);
   }
   if (rule.z_coef != 0) {
     const A lse = log_sum_exp(x, E);
@@ -150,7 +172,8 @@ void aux_gradients(const RouterRule& rule, A daux, const A* x, const A* scores, 
   }
 }
 
-template <class A> void backward(const RouterBackward& job) {
+template <class A>
+void backward(const RouterBackward& job) {
   const std::int64_t T = job.logits.dims[0], E = job.logits.dims[1], K = job.rule.top_k, S = T / job.batch;
   const A *logits = job.logits.as<A>(), *scores = job.scores.as<A>(), *gates = job.gates.as<A>();
   const A *fraction = job.fraction.as<A>(), *dgates = job.dgates.as<A>(), *daux = job.daux.as<A>();

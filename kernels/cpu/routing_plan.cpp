@@ -1,5 +1,5 @@
-// Sorts the T*K expert choices by expert with a counting sort, stable in (token, k): rows of an expert stay in token
-// order, whatever the number of threads.
+// Sorts the T*K expert choices by expert with a counting sort, stable in (token, k): rows of an expert stay
+// in token order, whatever the number of threads.
 #include "kernels/cpu/parallel.h"
 #include "kernels/jobs.h"
 

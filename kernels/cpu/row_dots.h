@@ -1,11 +1,12 @@
-// c_ij = x_i . y_j for rows that lie in cache, padded with zeros to whole aligned vectors. Every pair has a vector of
-// sums of its own, folded in a fixed order: its bits do not depend on the rows next to it.
+// c_ij = x_i . y_j for rows that lie in cache, padded with zeros to whole aligned vectors. Every pair has a
+// vector of sums of its own, folded in a fixed order: its bits do not depend on the rows next to it.
 #pragma once
 #include "kernels/cpu/block_product.h"
 
 namespace strata::kernels {
 
-template <class A> struct Rows {
+template <class A>
+struct Rows {
   const A* data;
   std::int64_t row;  // elements from one to the next
 };
@@ -33,7 +34,8 @@ inline void dots_tile(Rows<A> x, Rows<A> y, std::int64_t depth, A* c, std::int64
 }
 
 template <class A, int kRows>
-inline void dots_rows(std::int64_t columns, Rows<A> x, Rows<A> y, std::int64_t depth, A* c, std::int64_t c_row) {
+inline void dots_rows(std::int64_t columns, Rows<A> x, Rows<A> y, std::int64_t depth, A* c,
+                      std::int64_t c_row) {
   constexpr int kColumns = kRows == 1 ? 4 : 2;
   std::int64_t j = 0;
   for (; j + kColumns <= columns; j += kColumns)
@@ -46,11 +48,13 @@ template <class A>
 void row_dots(std::int64_t rows, std::int64_t columns, Rows<A> x, Rows<A> y, std::int64_t depth, A* c,
               std::int64_t c_row) {
   std::int64_t i = 0;
-  for (; i + 4 <= rows; i += 4) dots_rows<A, 4>(columns, {x.data + i * x.row, x.row}, y, depth, c + i * c_row, c_row);
+  for (; i + 4 <= rows; i += 4)
+    dots_rows<A, 4>(columns, {x.data + i * x.row, x.row}, y, depth, c + i * c_row, c_row);
   for (; i < rows; ++i) dots_rows<A, 1>(columns, {x.data + i * x.row, x.row}, y, depth, c + i * c_row, c_row);
 }
 
-template <class A> A dot(const A* x, const A* y, std::int64_t depth) {
+template <class A>
+A dot(const A* x, const A* y, std::int64_t depth) {
   A c;
   dots_tile<A, 1, 1>({x, 0}, {y, 0}, depth, &c, 1);
   return c;

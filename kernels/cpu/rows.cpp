@@ -8,7 +8,8 @@
 namespace strata::kernels {
 namespace {
 
-template <class A> void gather_backward(const GatherRowsBackward& job) {
+template <class A>
+void gather_backward(const GatherRowsBackward& job) {
   const std::int64_t T = job.dx.view.dims[0], D = job.dx.view.dims[1], K = T ? job.slot_row.numel() / T : 0;
   const std::int32_t* slot_row = job.slot_row.as<std::int32_t>();
   const Chunks chunks(T);
@@ -25,7 +26,8 @@ template <class A> void gather_backward(const GatherRowsBackward& job) {
   });
 }
 
-template <class A> void combine(const CombineRows& job) {
+template <class A>
+void combine(const CombineRows& job) {
   const std::int64_t T = job.gates.dims[0], K = job.gates.dims[1], D = job.rows.dims[1];
   const std::int32_t* slot_row = job.slot_row.as<std::int32_t>();
   const A* gates = job.gates.as<A>();
@@ -44,7 +46,8 @@ template <class A> void combine(const CombineRows& job) {
   });
 }
 
-template <class A> void combine_backward(const CombineRowsBackward& job) {
+template <class A>
+void combine_backward(const CombineRowsBackward& job) {
   const std::int64_t T = job.gates.dims[0], K = job.gates.dims[1], D = job.rows.dims[1];
   const std::int32_t* slot_row = job.slot_row.as<std::int32_t>();
   const A* gates = job.gates.as<A>();

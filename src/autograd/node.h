@@ -1,4 +1,5 @@
-// What the tape holds: one node per op call, owned by the tape, with named fields for what the forward keeps alive.
+// What the tape holds: one node per op call, owned by the tape, with named fields for what the forward keeps
+// alive.
 #pragma once
 #include <string_view>
 #include <vector>
@@ -14,8 +15,9 @@ class Node {
  public:
   virtual ~Node() = default;
   virtual std::string_view name() const = 0;
-  // Reads the gradients of the outputs (an absent one is zero), writes those of the inputs. Weight gradients that need
-  // a product of their own are handed to Tape::weight_work; small ones that fall out here are written here.
+  // Reads the gradients of the outputs (an absent one is zero), writes those of the inputs. Weight gradients
+  // that need a product of their own are handed to Tape::weight_work; small ones that fall out here are
+  // written here.
   virtual void backward(Tape& tape) = 0;
   // The tensors kept for backward, for the report.
   virtual std::vector<Tensor> saved() const = 0;

@@ -77,7 +77,8 @@ void ParameterStore::initialize(std::uint64_t seed) {
       std::vector<double> values(s.dims.numel());
 #pragma omp parallel for schedule(static)
       for (std::int64_t i = 0; i < std::int64_t(values.size()); ++i)
-        values[i] = (p.init.base ? p.init.base(i) : 0.0) + (p.init.std != 0 ? p.init.std * random.normal(i) : 0.0);
+        values[i] =
+            (p.init.base ? p.init.base(i) : 0.0) + (p.init.std != 0 ? p.init.std * random.normal(i) : 0.0);
       set(s.name, values);
     }
 }

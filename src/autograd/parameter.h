@@ -1,6 +1,6 @@
-// Trained weights live in flat buckets keyed by (reduction group, precision, decay): value, fp32 master and gradient of
-// a bucket are one tensor each, and a Parameter's tensors are views into them. Stacked parameters (experts, gate|up)
-// carry their published names as slices.
+// Trained weights live in flat buckets keyed by (reduction group, precision, decay): value, fp32 master and
+// gradient of a bucket are one tensor each, and a Parameter's tensors are views into them. Stacked parameters
+// (experts, gate|up) carry their published names as slices.
 #pragma once
 #include <deque>
 #include <functional>
@@ -13,8 +13,11 @@
 namespace strata {
 
 enum class ReductionGroup { Dense, Expert };  // who sums its gradient, once there are several ranks
-enum class Precision { Compute, Full };      // Full: float32 (float64 in float64 mode) also when computing in bfloat16
-enum class Decay { Yes, No };                // weight decay
+enum class Precision {
+  Compute,
+  Full
+};                             // Full: float32 (float64 in float64 mode) also when computing in bfloat16
+enum class Decay { Yes, No };  // weight decay
 
 // Initial value of element i: base(i) + std * normal(seed, name, i).
 struct Init {

@@ -31,7 +31,9 @@ struct RecomputeNode final : Node {
 
 std::vector<Var> recompute(Tape& tape, const std::vector<Var>& inputs, Body body) {
   if (!tape.recording()) return body(tape, inputs);
-  Tape dry(tape.device(), {.recording = false, .recompute = {}, .observer = tape.observer(), .replay = tape.options().replay});
+  Tape dry(
+      tape.device(),
+      {.recording = false, .recompute = {}, .observer = tape.observer(), .replay = tape.options().replay});
   std::vector<Var> leaves;
   for (const Var& v : inputs) leaves.push_back(v.slot < 0 ? v : dry.leaf(v.value));
   std::vector<Var> results = body(dry, leaves);

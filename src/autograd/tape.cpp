@@ -24,10 +24,14 @@ struct RefillNode final : Node {
 
 bool RecomputePolicy::covers(Recompute what) const {
   switch (what) {
-    case Recompute::Norm: return norm;
-    case Recompute::Activation: return activation;
-    case Recompute::Attention: return attention;
-    case Recompute::DepthRetrieval: return depth_retrieval;
+    case Recompute::Norm:
+      return norm;
+    case Recompute::Activation:
+      return activation;
+    case Recompute::Attention:
+      return attention;
+    case Recompute::DepthRetrieval:
+      return depth_retrieval;
   }
   return false;
 }

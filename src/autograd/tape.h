@@ -1,5 +1,6 @@
-// A define-by-run tape of coarse ops with a two-phase backward: input gradients in reverse order of recording, weight
-// gradients at once or later. Gradients are written in place: the first writer overwrites, nobody zero-fills.
+// A define-by-run tape of coarse ops with a two-phase backward: input gradients in reverse order of
+// recording, weight gradients at once or later. Gradients are written in place: the first writer overwrites,
+// nobody zero-fills.
 #pragma once
 #include <functional>
 #include <map>
@@ -35,7 +36,8 @@ class Observer {
   virtual void observe(const std::string& name, const Tensor& value) = 0;
 };
 
-// Where a leaf's gradient goes, asked anew at each write: an outer tape's slot, an item store, or nowhere (empty).
+// Where a leaf's gradient goes, asked anew at each write: an outer tape's slot, an item store, or nowhere
+// (empty).
 using GradSink = std::function<Grad()>;
 
 class Tape {
@@ -44,7 +46,8 @@ class Tape {
     bool recording = true;
     RecomputePolicy recompute;
     Observer* observer = nullptr;
-    bool replay = false;  // the values were counted before: ops with a side effect (expert loads) leave it out
+    bool replay =
+        false;  // the values were counted before: ops with a side effect (expert loads) leave it out
   };
 
   explicit Tape(device::Device& device) : Tape(device, Options()) {}
@@ -66,12 +69,14 @@ class Tape {
   // An op's result. `grad_dtype`: the type its gradient is accumulated in, where that is not the value's own.
   Var output(Tensor value) { return output(std::move(value), std::nullopt); }
   Var output(Tensor value, std::optional<DType> grad_dtype);
-  // Hands a node to the tape (ignored unless recording). It runs in backward if any output's gradient arrived.
-  template <class N> void record(std::unique_ptr<N> node, const std::vector<Var>& outputs) {
+  // Hands a node to the tape (ignored unless recording). It runs in backward if any output's gradient
+  // arrived.
+  template <class N>
+  void record(std::unique_ptr<N> node, const std::vector<Var>& outputs) {
     if (recording()) push(std::move(node), outputs);
   }
-  // The last forward reader of these outputs of one op is done: under a policy that covers `what`, their memory goes,
-  // and the op computes them again before anything recorded earlier runs backward.
+  // The last forward reader of these outputs of one op is done: under a policy that covers `what`, their
+  // memory goes, and the op computes them again before anything recorded earlier runs backward.
   void release(const std::vector<Var>& outputs, Recompute what);
 
   // ---- backward
@@ -81,18 +86,21 @@ class Tape {
   Weights weights() const { return weights_; }
   // The gradient that arrived; an undefined tensor if none did.
   Tensor grad(const Var& v) const;
-  // Where to write v's gradient; empty if nobody wants it. Ask right before writing: asking counts as writing.
+  // Where to write v's gradient; empty if nobody wants it. Ask right before writing: asking counts as
+  // writing.
   Grad grad_into(const Var& v);
-  // y is x under another name, or a sum whose gradient passes through: gives x y's finished gradient, without a copy
-  // where x has none yet and the types agree.
+  // y is x under another name, or a sum whose gradient passes through: gives x y's finished gradient, without
+  // a copy where x has none yet and the types agree.
   void pass_grad(const Var& y, const Var& x);
   void weight_work(std::unique_ptr<WeightWork> work);
-  // For wrappers: a finished gradient taken over as y's own, the type gradients of v have, the work still to run.
+  // For wrappers: a finished gradient taken over as y's own, the type gradients of v have, the work still to
+  // run.
   void adopt_grad(const Var& y, Tensor grad);
   DType grad_dtype(const Var& v) const { return slots_.at(v.slot).dtype; }
   std::vector<std::unique_ptr<WeightWork>> take_weight_work() { return std::exchange(later_, {}); }
 
-  std::map<std::string, std::int64_t> report() const;  // bytes kept for backward by op name, shared memory once
+  std::map<std::string, std::int64_t> report()
+      const;  // bytes kept for backward by op name, shared memory once
 
  private:
   struct Slot {

@@ -1,4 +1,5 @@
-// bfloat16: the upper half of a float, rounded to nearest even. constexpr, so that nvcc takes it in kernels as well.
+// bfloat16: the upper half of a float, rounded to nearest even. constexpr, so that nvcc takes it in kernels
+// as well.
 #pragma once
 #include <bit>
 #include <cstdint>

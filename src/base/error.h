@@ -32,7 +32,7 @@ template <class... Parts>
 
 }  // namespace strata
 
-#define STRATA_CHECK(condition, ...)                                                        \
-  do {                                                                                      \
-    if (!(condition)) ::strata::raise_check(__FILE__, __LINE__, #condition, __VA_ARGS__);   \
+#define STRATA_CHECK(condition, ...)                                                      \
+  do {                                                                                    \
+    if (!(condition)) ::strata::raise_check(__FILE__, __LINE__, #condition, __VA_ARGS__); \
   } while (0)

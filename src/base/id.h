@@ -4,7 +4,8 @@
 
 namespace strata {
 
-template <class Tag> struct Id {
+template <class Tag>
+struct Id {
   int value = 0;
   auto operator<=>(const Id&) const = default;
 };

@@ -1,5 +1,5 @@
-// Counter-based random numbers: a value is a function of key and index alone, whatever the order or the thread.
-// Philox4x32-10, Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC 2011).
+// Counter-based random numbers: a value is a function of key and index alone, whatever the order or the
+// thread. Philox4x32-10, Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC 2011).
 #pragma once
 #include <array>
 #include <cmath>
@@ -19,7 +19,8 @@ class Philox {
     std::uint32_t k0 = std::uint32_t(key_), k1 = std::uint32_t(key_ >> 32);
     for (int round = 0; round < 10; ++round) {
       const std::uint64_t a = 0xD2511F53ull * c[0], b = 0xCD9E8D57ull * c[2];
-      c = {std::uint32_t(b >> 32) ^ c[1] ^ k0, std::uint32_t(b), std::uint32_t(a >> 32) ^ c[3] ^ k1, std::uint32_t(a)};
+      c = {std::uint32_t(b >> 32) ^ c[1] ^ k0, std::uint32_t(b), std::uint32_t(a >> 32) ^ c[3] ^ k1,
+           std::uint32_t(a)};
       k0 += 0x9E3779B9u;
       k1 += 0xBB67AE85u;
     }

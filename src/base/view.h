@@ -32,7 +32,8 @@ struct Dims {
   }
 };
 
-template <class Pointer> struct BasicView {
+template <class Pointer>
+struct BasicView {
   Pointer data = nullptr;
   DType dtype = DType::Float32;
   Dims dims;
@@ -41,9 +42,11 @@ template <class Pointer> struct BasicView {
   std::int64_t numel() const { return dims.numel(); }
   std::int64_t bytes() const { return numel() * size_of(dtype); }
   // Typed pointer; a wrong type is an error, an absent view gives nullptr.
-  template <class T> auto as() const {
+  template <class T>
+  auto as() const {
     using Element = std::conditional_t<std::is_const_v<std::remove_pointer_t<Pointer>>, const T, T>;
-    if (data) STRATA_CHECK(dtype == dtype_of<T>(), "view is ", name_of(dtype), ", used as ", name_of(dtype_of<T>()));
+    if (data)
+      STRATA_CHECK(dtype == dtype_of<T>(), "view is ", name_of(dtype), ", used as ", name_of(dtype_of<T>()));
     return static_cast<Element*>(data);
   }
 };
@@ -65,7 +68,8 @@ struct Grad {
 };
 
 // How the T tokens of a micro-batch form sequences: T = batch * length, token t is at position t % length.
-// Tokens attend, and convolutions reach, only inside a sequence and, if `documents` is given, inside a document.
+// Tokens attend, and convolutions reach, only inside a sequence and, if `documents` is given, inside a
+// document.
 struct Sequences {
   std::int64_t batch = 0;
   std::int64_t length = 0;

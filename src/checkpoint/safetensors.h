@@ -1,5 +1,5 @@
-// safetensors files: an 8-byte little-endian header length, a JSON header, raw little-endian data without holes.
-// https://github.com/huggingface/safetensors, README "Format".
+// safetensors files: an 8-byte little-endian header length, a JSON header, raw little-endian data without
+// holes. https://github.com/huggingface/safetensors, README "Format".
 #pragma once
 #include <cstdint>
 #include <map>
@@ -42,7 +42,8 @@ class SafetensorsWriter {
  public:
   void add(const std::string& name, const std::string& dtype, std::vector<std::int64_t> shape,
            const std::vector<double>& values);
-  void add_integers(const std::string& name, std::vector<std::int64_t> shape, const std::vector<std::int64_t>& values);
+  void add_integers(const std::string& name, std::vector<std::int64_t> shape,
+                    const std::vector<std::int64_t>& values);
   void metadata(const std::string& key, const std::string& value) { metadata_[key] = value; }
   void write(const std::string& path) const;
 

@@ -12,7 +12,8 @@
 namespace strata::checkpoint {
 namespace {
 
-template <class T, class In> std::vector<char> packed(const std::vector<In>& values) {
+template <class T, class In>
+std::vector<char> packed(const std::vector<In>& values) {
   std::vector<T> typed(values.begin(), values.end());
   std::vector<char> raw(typed.size() * sizeof(T));
   if (!raw.empty()) std::memcpy(raw.data(), typed.data(), raw.size());
@@ -21,8 +22,8 @@ template <class T, class In> std::vector<char> packed(const std::vector<In>& val
 
 }  // namespace
 
-void SafetensorsWriter::add(const std::string& name, const std::string& dtype, std::vector<std::int64_t> shape,
-                            const std::vector<double>& values) {
+void SafetensorsWriter::add(const std::string& name, const std::string& dtype,
+                            std::vector<std::int64_t> shape, const std::vector<double>& values) {
   STRATA_CHECK(dtype == "F64" || dtype == "F32" || dtype == "BF16", "cannot write ", name, " as ", dtype);
   auto raw = dtype == "F64"   ? packed<double>(values)
              : dtype == "F32" ? packed<float>(values)
@@ -40,7 +41,8 @@ void SafetensorsWriter::write(const std::string& path) const {
   if (!metadata_.empty()) header["__metadata__"] = metadata_;
   std::int64_t at = 0;
   for (const auto& [name, e] : entries_) {
-    header[name] = {{"dtype", e.dtype}, {"shape", e.shape}, {"data_offsets", {at, at + std::int64_t(e.bytes.size())}}};
+    header[name] = {
+        {"dtype", e.dtype}, {"shape", e.shape}, {"data_offsets", {at, at + std::int64_t(e.bytes.size())}}};
     at += std::int64_t(e.bytes.size());
   }
   std::string text = header.dump();
@@ -57,7 +59,8 @@ void SafetensorsWriter::write(const std::string& path) const {
   if (file) std::filesystem::rename(aside, path, error);
   if (!file || error) {
     std::remove(aside.c_str());
-    throw Error(concat("cannot write ", path, ": ", error ? error.message() : std::string(std::strerror(errno))));
+    throw Error(
+        concat("cannot write ", path, ": ", error ? error.message() : std::string(std::strerror(errno))));
   }
 }
 

@@ -14,7 +14,8 @@ namespace strata::data {
 TextCorpus::TextCorpus(const std::string& path, std::int64_t seq_length, std::uint64_t seed)
     : seq_length_(seq_length), seed_(seed) {
   std::error_code error;
-  if (std::filesystem::is_directory(path, error)) throw InputError(concat("cannot read ", path, ": it is a directory"));
+  if (std::filesystem::is_directory(path, error))
+    throw InputError(concat("cannot read ", path, ": it is a directory"));
   std::ifstream file(path, std::ios::binary);
   if (!file) throw InputError(concat("cannot read ", path, ": ", std::strerror(errno)));
   text_.assign(std::istreambuf_iterator<char>(file), {});
@@ -36,7 +37,8 @@ void TextCorpus::shuffle(std::int64_t epoch) {
   order_.resize(windows());
   std::iota(order_.begin(), order_.end(), 0);
   const Philox random(seed_, "data order, epoch " + std::to_string(epoch));
-  for (std::int64_t i = windows() - 1; i > 0; --i) std::swap(order_[i], order_[random.bits(i) % std::uint64_t(i + 1)]);
+  for (std::int64_t i = windows() - 1; i > 0; --i)
+    std::swap(order_[i], order_[random.bits(i) % std::uint64_t(i + 1)]);
 }
 
 model::HostBatch TextCorpus::batch(std::int64_t first, std::int64_t rows) {

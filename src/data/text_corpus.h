@@ -1,5 +1,5 @@
-// Byte-level training text: token ids are the bytes of a file. Samples are windows of seq_length + 1 bytes that overlap
-// by one; their order is a function of data, seed and sample number alone.
+// Byte-level training text: token ids are the bytes of a file. Samples are windows of seq_length + 1 bytes
+// that overlap by one; their order is a function of data, seed and sample number alone.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -18,7 +18,8 @@ class TextCorpus {
 
   std::int64_t bytes() const { return std::int64_t(text_.size()); }
   std::int64_t windows() const { return (bytes() - 1) / seq_length_; }
-  // Samples [first, first + rows) of the endless shuffled order; every epoch is a fresh permutation of all windows.
+  // Samples [first, first + rows) of the endless shuffled order; every epoch is a fresh permutation of all
+  // windows.
   model::HostBatch batch(std::int64_t first, std::int64_t rows);
   // Windows [first, first + rows) in file order, wrapping around.
   model::HostBatch in_order(std::int64_t first, std::int64_t rows) const;

@@ -44,8 +44,8 @@ Storage::Storage(Device& device, std::int64_t bytes, Purpose purpose)
 
 void Storage::drop() {
   if (!data_) return;
-  // Queued jobs still use the memory. The allocator may hand it out again at once, since later jobs of this stream
-  // come after; the sanitizer build frees it for good, so there the release itself has to queue.
+  // Queued jobs still use the memory. The allocator may hand it out again at once, since later jobs of this
+  // stream come after; the sanitizer build frees it for good, so there the release itself has to queue.
   auto release = [&memory = device_.memory_, p = data_, bytes = bytes_, purpose = purpose_] {
     memory.release(p, bytes, purpose);
   };

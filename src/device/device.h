@@ -11,9 +11,9 @@ namespace strata::device {
 
 struct DeviceOptions {
   StreamMode mode = StreamMode::Inline;
-  bool guard = false;     // memory is unreachable outside jobs
-  bool fill_nan = false;  // fresh memory is 0xFF bytes: NaN in every floating-point format
-  std::uint64_t seed = 0; // of the random order between queued streams
+  bool guard = false;      // memory is unreachable outside jobs
+  bool fill_nan = false;   // fresh memory is 0xFF bytes: NaN in every floating-point format
+  std::uint64_t seed = 0;  // of the random order between queued streams
 };
 
 class Device {

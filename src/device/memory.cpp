@@ -36,7 +36,8 @@ Allocator::~Allocator() {
 
 std::int64_t Allocator::rounded(std::int64_t bytes) {
   bytes = std::max<std::int64_t>(bytes, 1);
-  const std::int64_t step = std::max<std::int64_t>(kAlignment, std::int64_t(std::bit_floor(std::uint64_t(bytes))) / 8);
+  const std::int64_t step =
+      std::max<std::int64_t>(kAlignment, std::int64_t(std::bit_floor(std::uint64_t(bytes))) / 8);
   return (bytes + step - 1) / step * step;
 }
 
@@ -44,8 +45,10 @@ void* Allocator::carve(std::int64_t bytes) {
   for (Arena& a : arenas_)
     if (a.bytes - a.used >= std::size_t(bytes)) return a.base + std::exchange(a.used, a.used + bytes);
   const std::size_t size = std::max(kArenaBytes, (bytes + 4095) / 4096 * 4096);
-  void* base = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (base == MAP_FAILED) throw Error(concat("out of memory: cannot reserve ", size, " bytes beyond ", reserved_));
+  void* base =
+      mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (base == MAP_FAILED)
+    throw Error(concat("out of memory: cannot reserve ", size, " bytes beyond ", reserved_));
   madvise(base, size, MADV_HUGEPAGE);
   reserved_ += size;
   if (!open_) mprotect(base, size, PROT_NONE);

@@ -12,8 +12,8 @@ namespace strata::device {
 enum class Purpose : std::uint8_t { Parameters, Gradients, OptimizerState, Activations, Data };
 constexpr int kPurposes = 5;
 constexpr std::string_view name_of(Purpose p) {
-  constexpr std::array<std::string_view, kPurposes> names{"parameters", "gradients", "optimizer state", "activations",
-                                                          "data"};
+  constexpr std::array<std::string_view, kPurposes> names{"parameters", "gradients", "optimizer state",
+                                                          "activations", "data"};
   return names[int(p)];
 }
 
@@ -27,7 +27,8 @@ class Allocator {
   Allocator(const Allocator&) = delete;
   ~Allocator();
 
-  // 64-byte aligned; contents undefined. Small sizes are rounded to a class (12.5 % apart at most) and reused.
+  // 64-byte aligned; contents undefined. Small sizes are rounded to a class (12.5 % apart at most) and
+  // reused.
   void* allocate(std::int64_t bytes, Purpose purpose);
   void release(void* p, std::int64_t bytes, Purpose purpose);
 

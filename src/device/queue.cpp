@@ -35,7 +35,8 @@ void JobQueue::submit(int stream, Work work) {
 
 void JobQueue::record(int stream, Event& event) {
   event.done_ = std::make_shared<bool>(mode_ == StreamMode::Inline);
-  if (mode_ == StreamMode::Queued) streams_[stream].push_back({[done = event.done_] { *done = true; }, nullptr});
+  if (mode_ == StreamMode::Queued)
+    streams_[stream].push_back({[done = event.done_] { *done = true; }, nullptr});
 }
 
 void JobQueue::wait(int stream, const Event& event) {

@@ -1,5 +1,6 @@
-// The order in which the CPU runs jobs. Inline: at once. Queued: when somebody synchronises, in a seeded random order
-// between streams subject to events, so that a missing wait or an early host read gives wrong numbers in a test.
+// The order in which the CPU runs jobs. Inline: at once. Queued: when somebody synchronises, in a seeded
+// random order between streams subject to events, so that a missing wait or an early host read gives wrong
+// numbers in a test.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -26,7 +27,8 @@ class JobQueue {
  public:
   using Work = std::function<void()>;
 
-  // `bracket(true)` is called before jobs run and `bracket(false)` after: memory is reachable only in between.
+  // `bracket(true)` is called before jobs run and `bracket(false)` after: memory is reachable only in
+  // between.
   JobQueue(StreamMode mode, std::uint64_t seed, std::function<void(bool)> bracket)
       : mode_(mode), random_(seed), bracket_(std::move(bracket)) {}
 
@@ -35,14 +37,15 @@ class JobQueue {
   void submit(int stream, Work work);
   void record(int stream, Event& event);
   void wait(int stream, const Event& event);
-  // Runs everything that was submitted; throws what a job threw. A wait for a point nobody records is an error.
+  // Runs everything that was submitted; throws what a job threw. A wait for a point nobody records is an
+  // error.
   void drain();
   // Runs until `event` is done, and no more of any stream than the random order took along.
   void drain_until(const Event& event);
 
  private:
   struct Entry {
-    Work work;                      // empty for a wait
+    Work work;  // empty for a wait
     std::shared_ptr<bool> wait_for;
   };
   void run_inside(const Work& work);

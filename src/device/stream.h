@@ -1,5 +1,5 @@
-// A stream runs jobs (kernels/jobs.h) in order. run(stream, job) is found by the job's own namespace: a backend
-// without the overload does not compile.
+// A stream runs jobs (kernels/jobs.h) in order. run(stream, job) is found by the job's own namespace: a
+// backend without the overload does not compile.
 #pragma once
 #include <memory>
 #include <string_view>
@@ -17,7 +17,8 @@ class JobObserver {
 };
 
 // Unqualified, outside the class, so that the call is looked up in the job's namespace.
-template <class S, class Job> void run_on(S& stream, const Job& job) {
+template <class S, class Job>
+void run_on(S& stream, const Job& job) {
   run(stream, job);
 }
 
@@ -25,7 +26,8 @@ class CpuStream {
  public:
   explicit CpuStream(JobQueue& queue) : queue_(&queue), id_(queue.add_stream()) {}
 
-  template <class Job> void run(const Job& job) {
+  template <class Job>
+  void run(const Job& job) {
     queue_->submit(id_, [this, job] {
       if (observer_) observer_->before(Job::kName);
       run_on(*this, job);
@@ -37,8 +39,12 @@ class CpuStream {
   void wait(const Event& event) { queue_->wait(id_, event); }
   void synchronize() { queue_->drain(); }
 
-  // Working memory of the job that runs now; the next job may overwrite it. 64-byte aligned, contents undefined.
-  template <class T> T* scratch(std::int64_t count) { return static_cast<T*>(scratch_bytes(count * sizeof(T))); }
+  // Working memory of the job that runs now; the next job may overwrite it. 64-byte aligned, contents
+  // undefined.
+  template <class T>
+  T* scratch(std::int64_t count) {
+    return static_cast<T*>(scratch_bytes(count * sizeof(T)));
+  }
   std::int64_t scratch_capacity() const { return capacity_; }
 
   void observe(JobObserver* observer) { observer_ = observer; }

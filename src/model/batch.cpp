@@ -20,7 +20,8 @@ std::vector<std::int64_t> part(const std::vector<std::int64_t>& v, std::int64_t 
 std::vector<std::int64_t> renumbered(const std::vector<std::int64_t>& documents) {
   std::map<std::int64_t, std::int64_t> number;
   std::vector<std::int64_t> out;
-  for (const std::int64_t d : documents) out.push_back(number.try_emplace(d, std::int64_t(number.size())).first->second);
+  for (const std::int64_t d : documents)
+    out.push_back(number.try_emplace(d, std::int64_t(number.size())).first->second);
   return out;
 }
 
@@ -43,11 +44,12 @@ void HostBatch::validate(std::int64_t vocab_size) const {
   for (std::int64_t i = 0; i < rows * length; ++i) {
     const std::int64_t id = input_ids[i], label = labels[i];
     if (id < 0 || id >= vocab_size)
-      throw InputError(concat("input_ids[", i / length, "][", i % length, "] is ", id, "; token ids are 0 to ",
-                              vocab_size - 1, " (model.vocab_size)"));
+      throw InputError(concat("input_ids[", i / length, "][", i % length, "] is ", id,
+                              "; token ids are 0 to ", vocab_size - 1, " (model.vocab_size)"));
     if (label != kIgnoreLabel && (label < 0 || label >= vocab_size))
       throw InputError(concat("labels[", i / length, "][", i % length, "] is ", label, "; labels are 0 to ",
-                              vocab_size - 1, " (model.vocab_size), or -100 for a token that is not counted"));
+                              vocab_size - 1,
+                              " (model.vocab_size), or -100 for a token that is not counted"));
   }
 }
 

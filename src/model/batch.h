@@ -22,8 +22,8 @@ struct HostBatch {
   void validate(std::int64_t vocab_size) const;
 };
 
-// What multi-token prediction predicts from: the row's next token (0 after the last), and the label after the next,
-// counted only where both labels are and both tokens are of one document.
+// What multi-token prediction predicts from: the row's next token (0 after the last), and the label after the
+// next, counted only where both labels are and both tokens are of one document.
 struct NextTokens {
   std::vector<std::int64_t> ids, labels;
 };

@@ -5,7 +5,8 @@
 namespace strata::model {
 namespace {
 
-std::unique_ptr<nn::Attention> make_attention(const ModelConfig& c, const std::string& prefix, ParameterStore& store) {
+std::unique_ptr<nn::Attention> make_attention(const ModelConfig& c, const std::string& prefix,
+                                              ParameterStore& store) {
   if (c.attention == Attention::Gqa)
     return std::make_unique<nn::GqaAttention>(store, prefix,
                                               nn::GqaConfig{.hidden_size = c.hidden_size,
@@ -55,8 +56,11 @@ Block::Block(const ModelConfig& config, std::int64_t layer, ParameterStore& stor
   attention_norm_ = norm("input_layernorm.weight");
   attention_ = make_attention(config, prefix + "self_attn", store);
   feed_forward_norm_ = norm("post_attention_layernorm.weight");
-  if (config.is_moe_layer(layer)) moe_ = std::make_unique<nn::Moe>(store, prefix + "mlp", moe_config(config));
-  else mlp_ = std::make_unique<nn::Mlp>(store, prefix + "mlp", D, config.intermediate_size, config.initializer_range);
+  if (config.is_moe_layer(layer))
+    moe_ = std::make_unique<nn::Moe>(store, prefix + "mlp", moe_config(config));
+  else
+    mlp_ = std::make_unique<nn::Mlp>(store, prefix + "mlp", D, config.intermediate_size,
+                                     config.initializer_range);
 }
 
 Var Block::attention(Tape& tape, const Var& x, const nn::Context& context) const {

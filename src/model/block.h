@@ -1,5 +1,5 @@
-// One decoder layer: attention and a feed-forward part, each behind its own norm. It does not know where its input
-// comes from or where its output goes: that is the residual module's.
+// One decoder layer: attention and a feed-forward part, each behind its own norm. It does not know where its
+// input comes from or where its output goes: that is the residual module's.
 #pragma once
 #include <memory>
 

@@ -27,7 +27,8 @@ void observe_logits(Tape& tape, const Var& x, Parameter& head) {
 
 }  // namespace
 
-Stage::Stage(const ModelConfig& config, StageRange range, ParameterStore& store) : config_(config), range_(range) {
+Stage::Stage(const ModelConfig& config, StageRange range, ParameterStore& store)
+    : config_(config), range_(range) {
   const std::int64_t D = config.hidden_size, V = config.vocab_size;
   const double std = config.initializer_range;
   const bool shares_embedding = range.head && (config.tie_word_embeddings || config.has_mtp());
@@ -109,8 +110,10 @@ void Stage::layers(Tape& tape, residual::State& state, const MicroBatch& batch, 
   state.sequences = context.sequences;
   for (int i = range_.first; i < range_.last; ++i) {
     residual_->prepare(tape, state, {2 * i + 1});
-    if (options.recompute_layers) recomputed_layer(tape, state, i, context, aux);
-    else layer(tape, state, i, context, aux);
+    if (options.recompute_layers)
+      recomputed_layer(tape, state, i, context, aux);
+    else
+      layer(tape, state, i, context, aux);
   }
 }
 
@@ -118,11 +121,14 @@ Var Stage::next_token_loss(Tape& tape, const Var& top, const MicroBatch& batch, 
                            std::vector<Var>& aux) const {
   const nn::Context context = batch.context(counts);
   const double eps = config_.rms_norm_eps;
-  const Var embedded = ops::rms_norm(tape, ops::embedding(tape, batch.next_ids, *embedding_), next_->embedding_norm, eps);
+  const Var embedded =
+      ops::rms_norm(tape, ops::embedding(tape, batch.next_ids, *embedding_), next_->embedding_norm, eps);
   const Var hidden = ops::rms_norm(tape, top, next_->hidden_norm, eps);
   Var h = ops::linear(tape, ops::concat_columns(tape, embedded, hidden), *next_->projection);
   const Block& block = *next_->block;
-  const auto normed = [&](const residual::Norm& norm) { return ops::rms_norm(tape, h, norm.weight, norm.eps); };
+  const auto normed = [&](const residual::Norm& norm) {
+    return ops::rms_norm(tape, h, norm.weight, norm.eps);
+  };
   h = ops::add(tape, h, block.attention(tape, normed(block.attention_norm()), context));
   h = ops::add(tape, h, block.feed_forward(tape, normed(block.feed_forward_norm()), context, aux));
   const Var x = ops::rms_norm(tape, h, next_->head_norm, eps);

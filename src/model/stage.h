@@ -1,5 +1,5 @@
-// Layers [first, last) of the model, with the embedding before and the head behind where the stage has them. The whole
-// model is one stage; it does not know how it is cut.
+// Layers [first, last) of the model, with the embedding before and the head behind where the stage has them.
+// The whole model is one stage; it does not know how it is cut.
 #pragma once
 #include <deque>
 #include <memory>
@@ -19,7 +19,8 @@ struct StageOptions {
   bool recompute_layers = false;  // keep only what enters a layer, run it again in backward
 };
 
-// Scalars [1] in Acc, already divided by the counts of the global batch; seeding each with its coefficient is backward.
+// Scalars [1] in Acc, already divided by the counts of the global batch; seeding each with its coefficient is
+// backward.
 struct Losses {
   Var lm, mtp;           // mtp: before its coefficient; slot -1 without multi-token prediction
   std::vector<Var> aux;  // balance losses, one per MoE layer
@@ -35,10 +36,10 @@ class Stage {
 
   // Forward, in three parts. First stage: ids -> state before layer 0.
   residual::State open(Tape& tape, const MicroBatch& batch) const;
-  // The layers of this stage; balance losses are appended to `aux`. `state.items` are what boundary() of the first
-  // layer's slot names.
-  void layers(Tape& tape, residual::State& state, const MicroBatch& batch, const Counts& counts, StageOptions options,
-              std::vector<Var>& aux) const;
+  // The layers of this stage; balance losses are appended to `aux`. `state.items` are what boundary() of the
+  // first layer's slot names.
+  void layers(Tape& tape, residual::State& state, const MicroBatch& batch, const Counts& counts,
+              StageOptions options, std::vector<Var>& aux) const;
   // Last stage: state after the last layer -> losses.
   Losses close(Tape& tape, residual::State& state, const MicroBatch& batch, const Counts& counts,
                std::vector<Var> aux) const;
@@ -52,7 +53,8 @@ class Stage {
   std::vector<nn::Moe*> moes() const;  // in layer order, multi-token prediction's last
 
  private:
-  void layer(Tape& tape, residual::State& state, int index, const nn::Context& context, std::vector<Var>& aux) const;
+  void layer(Tape& tape, residual::State& state, int index, const nn::Context& context,
+             std::vector<Var>& aux) const;
   void recomputed_layer(Tape& tape, residual::State& state, int index, const nn::Context& context,
                         std::vector<Var>& aux) const;
   Var next_token_loss(Tape& tape, const Var& top, const MicroBatch& batch, const Counts& counts,

@@ -10,7 +10,8 @@ namespace strata::nn {
 class Mlp {
  public:
   // `prefix` such as "model.layers.0.mlp". gate_proj and up_proj are one stacked parameter, published as two.
-  Mlp(ParameterStore& store, const std::string& prefix, std::int64_t hidden_size, std::int64_t width, double init_std);
+  Mlp(ParameterStore& store, const std::string& prefix, std::int64_t hidden_size, std::int64_t width,
+      double init_std);
 
   Var forward(Tape& tape, const Var& x) const;  // [T,D] -> [T,D]
 

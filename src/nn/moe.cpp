@@ -16,13 +16,16 @@ double per(double coefficient, std::int64_t count) { return count > 0 ? coeffici
 Moe::Moe(ParameterStore& store, const std::string& prefix, const MoeConfig& config) : config_(config) {
   const std::int64_t E = config.experts, F = config.expert_width, D = config.hidden_size;
   const Init init = Init::normal(config.init_std);
-  gate_ = &store.add({.name = prefix + ".gate.weight", .dims = {E, D}, .init = init, .precision = Precision::Full});
+  gate_ = &store.add(
+      {.name = prefix + ".gate.weight", .dims = {E, D}, .init = init, .precision = Precision::Full});
   if (config.rule.scoring == kernels::Scoring::Sigmoid)
     bias_ = &store.add_buffer(prefix + ".gate.e_score_correction_bias", {E});
-  ParameterSpec gate_up{.name = prefix + ".experts.gate_up", .dims = {E, 2 * F, D}, .init = init,
+  ParameterSpec gate_up{.name = prefix + ".experts.gate_up",
+                        .dims = {E, 2 * F, D},
+                        .init = init,
                         .group = ReductionGroup::Expert};
-  ParameterSpec down{.name = prefix + ".experts.down", .dims = {E, D, F}, .init = init,
-                     .group = ReductionGroup::Expert};
+  ParameterSpec down{
+      .name = prefix + ".experts.down", .dims = {E, D, F}, .init = init, .group = ReductionGroup::Expert};
   for (std::int64_t e = 0; e < E; ++e) {
     const std::string name = concat(prefix, ".experts.", e);
     gate_up.slices.push_back({name + ".gate_proj.weight", 2 * e * F * D, {F, D}});
@@ -32,7 +35,8 @@ Moe::Moe(ParameterStore& store, const std::string& prefix, const MoeConfig& conf
   gate_up_ = &store.add(std::move(gate_up));
   down_ = &store.add(std::move(down));
   if (config.shared_experts > 0)
-    shared_ = std::make_unique<Mlp>(store, prefix + ".shared_experts", D, config.shared_experts * F, config.init_std);
+    shared_ = std::make_unique<Mlp>(store, prefix + ".shared_experts", D, config.shared_experts * F,
+                                    config.init_std);
 }
 
 void Moe::allocate(device::Device& device) {

@@ -1,5 +1,5 @@
-// Mixture of experts with shared experts, DeepSeekMoE (arXiv 2401.06066), and loss-free balancing by a router bias
-// (DeepSeek-V3, arXiv 2412.19437, section 2.1.2). No token is dropped.
+// Mixture of experts with shared experts, DeepSeekMoE (arXiv 2401.06066), and loss-free balancing by a router
+// bias (DeepSeek-V3, arXiv 2412.19437, section 2.1.2). No token is dropped.
 #pragma once
 #include <memory>
 #include <string>

@@ -76,11 +76,12 @@ void check_depth_target(const DepthTarget& target, std::int64_t views, std::int6
   s(target.query->value, "query", views == 1 && target.query->dims.rank == 1 ? "D" : "M D");
 }
 
-std::vector<DepthOpened> depth_attend(Tape& tape, const std::vector<Var>& sources, const std::vector<ConvSet>& convs,
+std::vector<DepthOpened> depth_attend(Tape& tape, const std::vector<Var>& sources,
+                                      const std::vector<ConvSet>& convs,
                                       const std::vector<DepthTarget>& targets, const Sequences& sequences,
                                       std::int64_t views, double eps) {
-  STRATA_CHECK(!sources.empty() && !targets.empty(), "depth_attend: ", sources.size(), " sources, ", targets.size(),
-               " targets");
+  STRATA_CHECK(!sources.empty() && !targets.empty(), "depth_attend: ", sources.size(), " sources, ",
+               targets.size(), " targets");
   STRATA_CHECK(convs.empty() || convs.size() == sources.size(), "depth_attend: ", convs.size(),
                " sets of convolutions for ", sources.size(), " sources");
   const Tensor& first = sources[0].value;
@@ -93,7 +94,8 @@ std::vector<DepthOpened> depth_attend(Tape& tape, const std::vector<Var>& source
   node->sources = sources;
   node->convs = convs;
   node->convs.resize(sources.size());
-  for (std::size_t j = 0; j < sources.size(); ++j) check_depth_source(sources[j].value, node->convs[j], T, views, D);
+  for (std::size_t j = 0; j < sources.size(); ++j)
+    check_depth_source(sources[j].value, node->convs[j], T, views, D);
   node->targets = targets;
   node->sequences = sequences;
   node->eps = eps;

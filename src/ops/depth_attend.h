@@ -11,8 +11,8 @@ struct DepthTarget {
   Parameter* query = nullptr;     // [M,D]; [D] where M is 1
   Parameter* key_norm = nullptr;  // [D]
 };
-// Convolutions [D,kappa] (column = lag) that make views 1..M-1 of a source; empty: every view is the source itself, or
-// stream r of a source [T,M,D].
+// Convolutions [D,kappa] (column = lag) that make views 1..M-1 of a source; empty: every view is the source
+// itself, or stream r of a source [T,M,D].
 using ConvSet = std::vector<Parameter*>;
 
 struct DepthOpened {
@@ -21,9 +21,10 @@ struct DepthOpened {
   Tensor logits;  // [N,T,M] in Acc
 };
 
-// Sources [T,D] or [T,M,D]; convs: one set per source, or none at all. A target's bits do not depend on the others.
-// The `out`s, all together, can be released.
-std::vector<DepthOpened> depth_attend(Tape& tape, const std::vector<Var>& sources, const std::vector<ConvSet>& convs,
+// Sources [T,D] or [T,M,D]; convs: one set per source, or none at all. A target's bits do not depend on the
+// others. The `out`s, all together, can be released.
+std::vector<DepthOpened> depth_attend(Tape& tape, const std::vector<Var>& sources,
+                                      const std::vector<ConvSet>& convs,
                                       const std::vector<DepthTarget>& targets, const Sequences& sequences,
                                       std::int64_t views, double eps);
 

@@ -17,8 +17,10 @@ struct Chunked {
   double scale = 1;
 
   std::int64_t rows() const { return std::max<std::int64_t>(1, kChunkElements / weight->dims[0]); }
-  template <class F> void each(F&& f) const {
-    for (std::int64_t begin = 0; begin < x.dim(0); begin += rows()) f(begin, std::min(x.dim(0), begin + rows()));
+  template <class F>
+  void each(F&& f) const {
+    for (std::int64_t begin = 0; begin < x.dim(0); begin += rows())
+      f(begin, std::min(x.dim(0), begin + rows()));
   }
   Tensor logits(device::Device& device, std::int64_t begin, std::int64_t end) const {
     Tensor l(device, {end - begin, weight->dims[0]}, acc_of(x.dtype()));
@@ -37,7 +39,8 @@ struct Chunked {
                                                        .dlogits = d});
     return d;
   }
-  void add_weight_gradient(device::Device& device, const Tensor& d, std::int64_t begin, std::int64_t end) const {
+  void add_weight_gradient(device::Device& device, const Tensor& d, std::int64_t begin,
+                           std::int64_t end) const {
     device.compute().run(kernels::Gemm{
         .a = d, .b = x.slice(begin, end), .c = weight->grad, .transpose_a = true, .mode = Write::Accumulate});
   }

@@ -19,8 +19,8 @@ struct PhiWork final : WeightWork {
   Parameter* phi;
 
   void run(device::Device& device) override {
-    device.compute().run(kernels::Gemm{
-        .a = draw, .b = x, .c = phi->grad, .transpose_a = true, .mode = Write::Accumulate});
+    device.compute().run(
+        kernels::Gemm{.a = draw, .b = x, .c = phi->grad, .transpose_a = true, .mode = Write::Accumulate});
   }
 };
 
@@ -56,8 +56,8 @@ struct HyperCoefNode final : Node {
       const Tensor dxn = tape.empty(flat().dims(), x.value.dtype());
       tape.stream().run(kernels::Gemm{.a = dnormed, .b = p.phi->value, .c = dxn});
       dx.view.dims = dxn.dims();
-      tape.stream().run(
-          kernels::RmsNormBackward{.dy = dxn, .x = flat(), .weight = {}, .rstd = rstd, .dx = dx, .dweight = {}});
+      tape.stream().run(kernels::RmsNormBackward{
+          .dy = dxn, .x = flat(), .weight = {}, .rstd = rstd, .dx = dx, .dweight = {}});
     }
     if (!p.phi->grad.defined()) return;
     auto work = std::make_unique<PhiWork>();
@@ -85,7 +85,8 @@ Var hyper_coef(Tape& tape, const Var& x, const HyperParameters& p, std::int64_t 
   node->rstd = tape.empty({s["T"]}, full);
   node->coef = tape.output(tape.empty({s["T"], s["C"]}, full));
   const Var coef = node->coef;
-  tape.stream().run(kernels::RmsNormForward{.x = node->flat(), .weight = {}, .eps = eps, .y = {}, .rstd = node->rstd});
+  tape.stream().run(
+      kernels::RmsNormForward{.x = node->flat(), .weight = {}, .eps = eps, .y = {}, .rstd = node->rstd});
   tape.stream().run(kernels::Gemm{.a = node->flat(), .b = p.phi->value, .c = node->raw, .transpose_b = true});
   tape.stream().run(kernels::HyperCoefForward{.raw = node->raw,
                                               .rstd = node->rstd,

@@ -54,7 +54,8 @@ struct SumNode final : Node {
   std::vector<Tensor> saved() const override { return {}; }
   void backward(Tape& tape) override {
     if (const Grad dx = tape.grad_into(x))
-      tape.stream().run(kernels::SpreadStreams{.x = tape.grad(y), .y = dx.view, .scale = scale, .mode = dx.mode});
+      tape.stream().run(
+          kernels::SpreadStreams{.x = tape.grad(y), .y = dx.view, .scale = scale, .mode = dx.mode});
   }
 };
 

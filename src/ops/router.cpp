@@ -12,7 +12,9 @@ struct RouterNode final : Node {
   std::int64_t batch;
 
   std::string_view name() const override { return "router"; }
-  std::vector<Tensor> saved() const override { return {logits.value, gates.value, scores, indices, fraction}; }
+  std::vector<Tensor> saved() const override {
+    return {logits.value, gates.value, scores, indices, fraction};
+  }
   void backward(Tape& tape) override {
     tape.stream().run(kernels::RouterBackward{.dgates = tape.grad(gates),
                                               .daux = tape.grad(aux),
@@ -29,8 +31,8 @@ struct RouterNode final : Node {
 
 }  // namespace
 
-Routed route(Tape& tape, const Var& logits, const Tensor& bias, const kernels::RouterRule& rule, std::int64_t batch,
-             const Tensor& load) {
+Routed route(Tape& tape, const Var& logits, const Tensor& bias, const kernels::RouterRule& rule,
+             std::int64_t batch, const Tensor& load) {
   Shapes s("router");
   s(logits.value, "logits", "T E").bind("K", rule.top_k);
   if (bias.defined()) s(bias, "bias", "E");

@@ -11,10 +11,10 @@ struct Routed {
   Tensor indices;  // [T,K] int32
 };
 
-// logits [T,E] in Acc, bias [E] or undefined, T = batch sequences. Chosen tokens are added to load [E] int64, except on
-// a replaying tape.
-Routed route(Tape& tape, const Var& logits, const Tensor& bias, const kernels::RouterRule& rule, std::int64_t batch,
-             const Tensor& load);
+// logits [T,E] in Acc, bias [E] or undefined, T = batch sequences. Chosen tokens are added to load [E] int64,
+// except on a replaying tape.
+Routed route(Tape& tape, const Var& logits, const Tensor& bias, const kernels::RouterRule& rule,
+             std::int64_t batch, const Tensor& load);
 
 // Where each of the T*K choices stands among the rows sorted by expert.
 struct RoutingPlan {

@@ -12,8 +12,8 @@ struct GatherNode final : Node {
   std::string_view name() const override { return "gather_rows"; }
   std::vector<Tensor> saved() const override { return {slot_row}; }
   void backward(Tape& tape) override {
-    tape.stream().run(kernels::GatherRowsBackward{
-        .drows = tape.grad(rows), .slot_row = slot_row, .dx = tape.grad_into(x)});
+    tape.stream().run(
+        kernels::GatherRowsBackward{.drows = tape.grad(rows), .slot_row = slot_row, .dx = tape.grad_into(x)});
   }
 };
 
@@ -50,15 +50,16 @@ Var gather_rows(Tape& tape, const Var& x, const RoutingPlan& plan) {
 
 Var combine_rows(Tape& tape, const Var& rows, const Var& gates, const RoutingPlan& plan) {
   Shapes s("combine_rows");
-  s(rows.value, "rows", "R D")(gates.value, "gates", "T K")(plan.slot_row, "slot_row", "R").bind("R", s["T"] * s["K"]);
+  s(rows.value, "rows", "R D")(gates.value, "gates", "T K")(plan.slot_row, "slot_row", "R")
+      .bind("R", s["T"] * s["K"]);
   auto node = std::make_unique<CombineNode>();
   node->rows = rows;
   node->gates = gates;
   node->y = tape.output(tape.empty({s["T"], s["D"]}, rows.value.dtype()));
   node->slot_row = plan.slot_row;
   const Var y = node->y;
-  tape.stream().run(
-      kernels::CombineRows{.rows = rows.value, .gates = gates.value, .slot_row = plan.slot_row, .y = y.value});
+  tape.stream().run(kernels::CombineRows{
+      .rows = rows.value, .gates = gates.value, .slot_row = plan.slot_row, .y = y.value});
   tape.record(std::move(node), {y});
   return y;
 }

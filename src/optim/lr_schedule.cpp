@@ -11,10 +11,14 @@ constexpr double kPi = 3.14159265358979323846;
 // 1 at the start of the decay, 0 at its end.
 double wsd_factor(WsdDecayStyle style, double progress) {
   switch (style) {
-    case WsdDecayStyle::Linear: return 1 - progress;
-    case WsdDecayStyle::Cosine: return 0.5 * (1 + std::cos(kPi * progress));
-    case WsdDecayStyle::MinusSqrt: return 1 - std::sqrt(progress);
-    case WsdDecayStyle::Exponential: return 2 * std::pow(0.5, progress) - 1;
+    case WsdDecayStyle::Linear:
+      return 1 - progress;
+    case WsdDecayStyle::Cosine:
+      return 0.5 * (1 + std::cos(kPi * progress));
+    case WsdDecayStyle::MinusSqrt:
+      return 1 - std::sqrt(progress);
+    case WsdDecayStyle::Exponential:
+      return 2 * std::pow(0.5, progress) - 1;
   }
   return 1;
 }
@@ -28,7 +32,8 @@ double cosine(const LrScheduleSection& s, double peak, std::int64_t step, std::i
 double wsd(const LrScheduleSection& s, double peak, std::int64_t step, std::int64_t iterations) {
   const std::int64_t end = s.decay_iters(iterations), begin = end - s.wsd_decay_iters(iterations);
   if (step <= begin) return peak;
-  const double progress = std::min(1.0, double(step - begin) / double(std::max<std::int64_t>(1, end - begin)));
+  const double progress =
+      std::min(1.0, double(step - begin) / double(std::max<std::int64_t>(1, end - begin)));
   return s.min_lr + (peak - s.min_lr) * wsd_factor(s.lr_wsd_decay_style, progress);
 }
 
@@ -44,10 +49,14 @@ double stepped(const LrScheduleSection& s, double peak, std::int64_t step, std::
 double learning_rate(const LrScheduleSection& s, double peak, std::int64_t step, std::int64_t iterations) {
   if (step <= s.lr_warmup_iters) return peak * double(step) / double(s.lr_warmup_iters);
   switch (s.lr_decay_style) {
-    case LrDecayStyle::Constant: return peak;
-    case LrDecayStyle::Cosine: return cosine(s, peak, step, iterations);
-    case LrDecayStyle::Wsd: return wsd(s, peak, step, iterations);
-    case LrDecayStyle::Step: return stepped(s, peak, step, iterations);
+    case LrDecayStyle::Constant:
+      return peak;
+    case LrDecayStyle::Cosine:
+      return cosine(s, peak, step, iterations);
+    case LrDecayStyle::Wsd:
+      return wsd(s, peak, step, iterations);
+    case LrDecayStyle::Step:
+      return stepped(s, peak, step, iterations);
   }
   return peak;
 }

@@ -7,7 +7,8 @@ namespace {
 
 class AttnRes final : public DepthResidual {
  public:
-  AttnRes(const Config& config, const Shape& shape, ParameterStore& store) : DepthResidual(config, shape, 1, store) {}
+  AttnRes(const Config& config, const Shape& shape, ParameterStore& store)
+      : DepthResidual(config, shape, 1, store) {}
 
  private:
   ops::DepthFusion fusion(Slot) const override { return {kernels::Fusion::Mean, {}}; }

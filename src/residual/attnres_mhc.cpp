@@ -1,6 +1,6 @@
-// The hybrid: every sub-layer first retrieves over depth, per stream, from n-stream sources (AttnRes, arXiv 2603.15031),
-// then reads the result Z and writes the running block's sum as hyper-connections do (mHC, arXiv 2512.24880), all
-// coefficients from Z.
+// The hybrid: every sub-layer first retrieves over depth, per stream, from n-stream sources (AttnRes, arXiv
+// 2603.15031), then reads the result Z and writes the running block's sum as hyper-connections do (mHC, arXiv
+// 2512.24880), all coefficients from Z.
 #include "ops/rms_norm.h"
 #include "residual/depth_blocks.h"
 #include "residual/hyper_streams.h"

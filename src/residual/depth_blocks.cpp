@@ -13,7 +13,8 @@ std::string block_name(int block) { return concat("block/", block); }
 
 }  // namespace
 
-DepthBlocks::DepthBlocks(const Config& config, const Shape& shape, const Options& options, ParameterStore& store)
+DepthBlocks::DepthBlocks(const Config& config, const Shape& shape, const Options& options,
+                         ParameterStore& store)
     : options_(options),
       width_(shape.hidden_size),
       eps_(config.key_norm_eps),
@@ -39,11 +40,12 @@ void DepthBlocks::add_convolutions(const Config& config, ParameterStore& store) 
     for (std::size_t r = 0; r < kernels.size(); ++r) {
       const std::int64_t taps = kernels[r];
       const Init delta{config.conv_init_std, [taps](std::int64_t i) { return i % taps == 0 ? 1.0 : 0.0; }};
-      convs_[j].push_back(&store.add({.name = concat("model.residual_sources.", j, ".conv.", r + 1, ".weight"),
-                                      .dims = {width_, taps},
-                                      .init = delta,
-                                      .decay = Decay::No,
-                                      .precision = Precision::Full}));
+      convs_[j].push_back(
+          &store.add({.name = concat("model.residual_sources.", j, ".conv.", r + 1, ".weight"),
+                      .dims = {width_, taps},
+                      .init = delta,
+                      .decay = Decay::No,
+                      .precision = Precision::Full}));
     }
 }
 
@@ -81,23 +83,21 @@ void DepthBlocks::prepare(Tape& tape, State& state, Slot next) const {
   std::vector<ops::ConvSet> convs;
   if (!convs_.empty()) convs.assign(convs_.begin(), convs_.begin() + std::ptrdiff_t(completed));
   const std::vector<ops::DepthTarget> targets(targets_.begin() + first, targets_.begin() + last + 1);
-  const auto opened =
-      ops::depth_attend(tape, sources, convs, targets, state.sequences, options_.views, eps_);
+  const auto opened = ops::depth_attend(tape, sources, convs, targets, state.sequences, options_.views, eps_);
   for (std::size_t k = 0; k < opened.size(); ++k)
-    state.prepared.push_back({{first + int(k)},
-                              opened[k].out,
-                              opened[k].lse,
-                              tape.observer() ? opened[k].logits : Tensor()});
+    state.prepared.push_back(
+        {{first + int(k)}, opened[k].out, opened[k].lse, tape.observer() ? opened[k].logits : Tensor()});
 }
 
-ops::DepthMerged DepthBlocks::retrieve(Tape& tape, State& state, Slot slot, const ops::DepthFusion& fusion) const {
+ops::DepthMerged DepthBlocks::retrieve(Tape& tape, State& state, Slot slot,
+                                       const ops::DepthFusion& fusion) const {
   prepare(tape, state, slot);
   const Prepared& prepared = *find(state, slot);
   ops::DepthPartial running;
   const Var* sum = partial(state, slot);
   if (sum) running = {*sum, convs_.empty() ? ops::ConvSet() : convs_[block(slot)], targets_[slot.number]};
-  const ops::DepthMerged merged = ops::depth_merge(tape, prepared.out, prepared.lse, sum ? &running : nullptr, fusion,
-                                                   state.sequences, eps_);
+  const ops::DepthMerged merged = ops::depth_merge(tape, prepared.out, prepared.lse, sum ? &running : nullptr,
+                                                   fusion, state.sequences, eps_);
   if (tape.observer()) observe(tape, prepared, merged);
   return merged;
 }

@@ -1,5 +1,6 @@
 // What the retrievals over depth share. Sub-layers 1..L form blocks of S, the last may be short. The state is
-// "block/0" = the embedding, "block/1", .. the completed blocks' sums, and "partial", the running block's, inside a block.
+// "block/0" = the embedding, "block/1", .. the completed blocks' sums, and "partial", the running block's,
+// inside a block.
 #pragma once
 #include "ops/depth_attend.h"
 #include "ops/depth_merge.h"
@@ -36,8 +37,8 @@ class DepthBlocks {
   Var* partial(State& state, Slot slot) const;
   // `sum` is the running block's sum with slot's output in it: the new partial, or, sealed, the next block.
   void settle(State& state, Slot slot, const Var& sum) const;
-  // What slot's retrieval made, and at the last target of its phase 1 that too, is not read again before backward.
-  // `merged`: what retrieve gave, if it has memory of its own.
+  // What slot's retrieval made, and at the last target of its phase 1 that too, is not read again before
+  // backward. `merged`: what retrieve gave, if it has memory of its own.
   void release(Tape& tape, State& state, Slot slot, const Var* merged) const;
 
   Boundary boundary(Slot next) const;

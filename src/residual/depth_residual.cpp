@@ -23,12 +23,14 @@ Reading DepthResidual::read(Tape& tape, State& state, Slot slot, const Norm& nor
   return {slot, x, std::move(carry), {x}};
 }
 
-// Releases only here: x, when it was released, is computed again from h, so h must come back first, and h from phase 1.
+// Releases only here: x, when it was released, is computed again from h, so h must come back first, and h
+// from phase 1.
 void DepthResidual::write(Tape& tape, State& state, const Reading& reading, const Var& update) {
   blocks_.release(tape, state, reading.slot, reading.carry.empty() ? nullptr : &reading.carry[0]);
   const Var* sum = blocks_.partial(state, reading.slot);
   const DType full = acc_of(update.value.dtype());
-  blocks_.settle(state, reading.slot, sum ? ops::add(tape, *sum, update, full) : ops::widen_grad(tape, update));
+  blocks_.settle(state, reading.slot,
+                 sum ? ops::add(tape, *sum, update, full) : ops::widen_grad(tape, update));
 }
 
 Var DepthResidual::close(Tape& tape, State& state) {

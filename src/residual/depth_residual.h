@@ -1,5 +1,5 @@
-// AttnRes and MSAR: the state is block sums of one stream, a sub-layer reads a retrieval over them. They differ in the
-// views of a source and in how these become one.
+// AttnRes and MSAR: the state is block sums of one stream, a sub-layer reads a retrieval over them. They
+// differ in the views of a source and in how these become one.
 #pragma once
 #include "residual/depth_blocks.h"
 

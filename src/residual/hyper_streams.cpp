@@ -5,8 +5,10 @@
 namespace strata::residual {
 namespace {
 
-Parameter& add_full(ParameterStore& store, const std::string& name, Dims dims, Init init, Decay decay = Decay::No) {
-  return store.add({.name = name, .dims = dims, .init = std::move(init), .decay = decay, .precision = Precision::Full});
+Parameter& add_full(ParameterStore& store, const std::string& name, Dims dims, Init init,
+                    Decay decay = Decay::No) {
+  return store.add(
+      {.name = name, .dims = dims, .init = std::move(init), .decay = decay, .precision = Precision::Full});
 }
 
 // -3, and +3 where `chosen`.
@@ -20,12 +22,13 @@ std::string residual_prefix(Slot slot) {
   return concat("model.layers.", slot.layer(), slot.is_attention() ? ".attn_res" : ".mlp_res");
 }
 
-HyperStreams::HyperStreams(const Config& config, const Shape& shape, ParameterStore& store) : config_(config) {
+HyperStreams::HyperStreams(const Config& config, const Shape& shape, ParameterStore& store)
+    : config_(config) {
   for (int l = 1; l <= shape.sublayers; ++l) slots_.push_back(add_slot({l}, shape, store));
   if (config.readout != Readout::HeadMix) return;
   const std::int64_t n = config.streams;
-  phi_ = &add_full(store, "model.out_res.phi.weight", {n, n * shape.hidden_size}, Init::normal(shape.initializer_range),
-                   Decay::Yes);
+  phi_ = &add_full(store, "model.out_res.phi.weight", {n, n * shape.hidden_size},
+                   Init::normal(shape.initializer_range), Decay::Yes);
   alpha_ = &add_full(store, "model.out_res.alpha", {1}, Init::constant(0.01));
   bias_ = &add_full(store, "model.out_res.bias", {n}, {});
 }
@@ -33,7 +36,9 @@ HyperStreams::HyperStreams(const Config& config, const Shape& shape, ParameterSt
 ops::HyperParameters HyperStreams::add_slot(Slot slot, const Shape& shape, ParameterStore& store) const {
   const std::int64_t n = config_.streams, favoured = slot.number % n;
   const std::string t = residual_prefix(slot);
-  const auto add = [&](const char* name, Dims dims, Init init) { return &add_full(store, t + name, dims, std::move(init)); };
+  const auto add = [&](const char* name, Dims dims, Init init) {
+    return &add_full(store, t + name, dims, std::move(init));
+  };
   ops::HyperParameters p;
   p.phi = &add_full(store, t + ".phi.weight", {n * n + 2 * n, n * shape.hidden_size},
                     Init::normal(shape.initializer_range), Decay::Yes);

@@ -1,4 +1,5 @@
-// What mHC and its hybrid share: the mixing parameters of a sub-layer and the read-out of the streams at the head.
+// What mHC and its hybrid share: the mixing parameters of a sub-layer and the read-out of the streams at the
+// head.
 #pragma once
 #include "ops/hyper.h"
 #include "residual/residual.h"
@@ -20,7 +21,7 @@ class HyperStreams {
   ops::HyperParameters add_slot(Slot slot, const Shape& shape, ParameterStore& store) const;
 
   Config config_;
-  std::vector<ops::HyperParameters> slots_;  // of sub-layer i+1
+  std::vector<ops::HyperParameters> slots_;                        // of sub-layer i+1
   Parameter *phi_ = nullptr, *alpha_ = nullptr, *bias_ = nullptr;  // head mix
 };
 

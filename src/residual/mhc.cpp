@@ -1,5 +1,5 @@
-// Manifold-constrained hyper-connections (arXiv 2512.24880): h = H_pre X, X <- H_res X + H_post^T f(h), with H_res doubly
-// stochastic. The state is the n streams X.
+// Manifold-constrained hyper-connections (arXiv 2512.24880): h = H_pre X, X <- H_res X + H_post^T f(h), with
+// H_res doubly stochastic. The state is the n streams X.
 #include "ops/rms_norm.h"
 #include "residual/hyper_streams.h"
 #include "residual/variants.h"

@@ -1,5 +1,5 @@
-// Multi-Stream Attention Residuals: m views of every block's sum (itself and causal convolutions of it), a softmax over
-// depth for each, and a gate that makes one input of them.
+// Multi-Stream Attention Residuals: m views of every block's sum (itself and causal convolutions of it), a
+// softmax over depth for each, and a gate that makes one input of them.
 #include "residual/depth_residual.h"
 #include "residual/variants.h"
 
@@ -12,7 +12,8 @@ class Msar final : public DepthResidual {
       : DepthResidual(config, shape, config.streams, store), gates_(shape.sublayers + 2) {
     if (config.has_convolutions()) blocks_.add_convolutions(config, store);
     if (config.fusion == Fusion::Mean) return;
-    for (int l = 2; l <= shape.sublayers + 1; ++l) gates_[l] = add_gate(blocks_.prefix({l}), config, shape, store);
+    for (int l = 2; l <= shape.sublayers + 1; ++l)
+      gates_[l] = add_gate(blocks_.prefix({l}), config, shape, store);
     kind_ = kernels::Fusion::Gate;
   }
 
@@ -27,7 +28,8 @@ class Msar final : public DepthResidual {
                          .decay = decay,
                          .precision = Precision::Full});
     };
-    return {.weight = add("weight", {m, m * shape.hidden_size}, Init::normal(shape.initializer_range), Decay::Yes),
+    return {.weight =
+                add("weight", {m, m * shape.hidden_size}, Init::normal(shape.initializer_range), Decay::Yes),
             .scale = add("scale", {1}, Init::constant(0.01), Decay::No),
             .bias = add("bias", {m}, Init::constant(0), Decay::No)};
   }

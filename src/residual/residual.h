@@ -1,5 +1,5 @@
-// How a sub-layer's input is read from what came before it, and how its output is written back. The state between two
-// sub-layers is exactly what crosses a pipeline cut there.
+// How a sub-layer's input is read from what came before it, and how its output is written back. The state
+// between two sub-layers is exactly what crosses a pipeline cut there.
 #pragma once
 #include <functional>
 #include <memory>
@@ -12,8 +12,8 @@
 
 namespace strata::residual {
 
-// A sub-layer of the trunk, numbered 1..L as in the papers: attention of layer i is 2i+1, its feed-forward part 2i+2.
-// Number L+1 is the head.
+// A sub-layer of the trunk, numbered 1..L as in the papers: attention of layer i is 2i+1, its feed-forward
+// part 2i+2. Number L+1 is the head.
 struct Slot {
   int number = 1;
   bool operator==(const Slot&) const = default;
@@ -54,8 +54,8 @@ struct State {
 
 struct Reading {
   Slot slot;
-  Var x;                   // [T,D], already normalised: what the sub-layer works on
-  std::vector<Var> carry;  // what read computed for write (mixing coefficients); never crosses a cut
+  Var x;                        // [T,D], already normalised: what the sub-layer works on
+  std::vector<Var> carry;       // what read computed for write (mixing coefficients); never crosses a cut
   std::vector<Var> releasable;  // x and what else selective recompute may drop once the sub-layer has read it
 };
 
@@ -80,11 +80,9 @@ class Residual {
 
   // h_1 -> the state before slot 1. Names of the items are part of the boundary.
   virtual State open(Tape& tape, const Var& embedding) = 0;
-  // Called once per tape with the range of slots it runs, and before each layer: prepares what a read will need
-  // (the first phase of a block that opens here), outside of any recompute wrapper.
-  virtual void prepare(Tape& tape, State& state, Slot next) {
-    (void)tape, (void)state, (void)next;
-  }
+  // Called once per tape with the range of slots it runs, and before each layer: prepares what a read will
+  // need (the first phase of a block that opens here), outside of any recompute wrapper.
+  virtual void prepare(Tape& tape, State& state, Slot next) { (void)tape, (void)state, (void)next; }
   virtual Reading read(Tape& tape, State& state, Slot slot, const Norm& norm) = 0;
   virtual void write(Tape& tape, State& state, const Reading& reading, const Var& update) = 0;
   // The state after the last slot -> what the head's norm reads, [T,D].

@@ -1,5 +1,6 @@
-// Shapes are checked by name, and the check is the documentation. One legend for the project: T tokens, D model,
-// F feed-forward, H heads, E experts, K experts per token, M streams or views, N sources, V vocabulary, R rows.
+// Shapes are checked by name, and the check is the documentation. One legend for the project: T tokens, D
+// model, F feed-forward, H heads, E experts, K experts per token, M streams or views, N sources, V
+// vocabulary, R rows.
 #pragma once
 #include <map>
 #include <string>

@@ -5,13 +5,15 @@
 namespace strata {
 namespace {
 
-template <class F> decltype(auto) for_any(DType type, F&& f) {
+template <class F>
+decltype(auto) for_any(DType type, F&& f) {
   if (type == DType::Int32) return f.template operator()<std::int32_t>();
   if (type == DType::Int64) return f.template operator()<std::int64_t>();
   return for_float(type, f);
 }
 
-template <class Out> std::vector<Out> download(device::Device& device, const Tensor& t, const std::string& why) {
+template <class Out>
+std::vector<Out> download(device::Device& device, const Tensor& t, const std::string& why) {
   return for_any(t.dtype(), [&]<class T>() {
     std::vector<T> raw(t.numel());
     if (!raw.empty()) device.read_back(raw.data(), t.view().data, t.bytes(), why);
@@ -19,8 +21,10 @@ template <class Out> std::vector<Out> download(device::Device& device, const Ten
   });
 }
 
-template <class In> void store(device::Device& device, const Tensor& t, const std::vector<In>& values) {
-  STRATA_CHECK(std::int64_t(values.size()) == t.numel(), values.size(), " values for a tensor of ", t.numel());
+template <class In>
+void store(device::Device& device, const Tensor& t, const std::vector<In>& values) {
+  STRATA_CHECK(std::int64_t(values.size()) == t.numel(), values.size(), " values for a tensor of ",
+               t.numel());
   for_any(t.dtype(), [&]<class T>() {
     std::vector<T> raw(values.size());
     for (std::size_t i = 0; i < raw.size(); ++i) raw[i] = T(values[i]);
@@ -49,8 +53,8 @@ Tensor Tensor::reshape(Dims dims) const {
 }
 
 Tensor Tensor::slice(std::int64_t begin, std::int64_t end) const {
-  STRATA_CHECK(dims_.rank > 0 && 0 <= begin && begin <= end && end <= dims_[0], "slice [", begin, ", ", end, ") of ",
-               dims_.text());
+  STRATA_CHECK(dims_.rank > 0 && 0 <= begin && begin <= end && end <= dims_[0], "slice [", begin, ", ", end,
+               ") of ", dims_.text());
   Dims dims = dims_;
   dims.extent[0] = 1;
   const std::int64_t row = dims.numel();
@@ -59,8 +63,8 @@ Tensor Tensor::slice(std::int64_t begin, std::int64_t end) const {
 }
 
 Tensor Tensor::at(std::int64_t element, Dims dims) const {
-  STRATA_CHECK(element >= 0 && element + dims.numel() <= numel(), "elements [", element, ", +", dims.numel(), ") of ",
-               dims_.text());
+  STRATA_CHECK(element >= 0 && element + dims.numel() <= numel(), "elements [", element, ", +", dims.numel(),
+               ") of ", dims_.text());
   Tensor t = *this;
   t.offset_ += element * size_of(dtype_);
   t.dims_ = dims;

@@ -13,7 +13,8 @@ class Tensor {
  public:
   Tensor() = default;
   // Fresh memory, contents undefined.
-  Tensor(device::Device& device, Dims dims, DType dtype, device::Purpose purpose = device::Purpose::Activations);
+  Tensor(device::Device& device, Dims dims, DType dtype,
+         device::Purpose purpose = device::Purpose::Activations);
 
   bool defined() const { return storage_ != nullptr; }
   const Dims& dims() const { return dims_; }
@@ -26,9 +27,9 @@ class Tensor {
   operator View() const { return view(); }
   operator ConstView() const { return view(); }
 
-  Tensor reshape(Dims dims) const;                              // same elements
-  Tensor slice(std::int64_t begin, std::int64_t end) const;     // along the first dimension
-  Tensor at(std::int64_t element, Dims dims) const;             // `dims` elements from a flat offset
+  Tensor reshape(Dims dims) const;                           // same elements
+  Tensor slice(std::int64_t begin, std::int64_t end) const;  // along the first dimension
+  Tensor at(std::int64_t element, Dims dims) const;          // `dims` elements from a flat offset
 
   const std::shared_ptr<device::Storage>& storage() const { return storage_; }
 
@@ -39,7 +40,8 @@ class Tensor {
   DType dtype_ = DType::Float32;
 };
 
-// Host copies. Values are converted to or from the tensor's type; a count that differs from numel() is an error.
+// Host copies. Values are converted to or from the tensor's type; a count that differs from numel() is an
+// error.
 std::vector<double> to_host(device::Device& device, const Tensor& t, const std::string& why);
 std::vector<std::int64_t> to_host_int(device::Device& device, const Tensor& t, const std::string& why);
 void from_host(device::Device& device, const Tensor& t, const std::vector<double>& values);

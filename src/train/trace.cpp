@@ -21,7 +21,9 @@ class Collector final : public Observer {
   std::map<std::string, std::vector<Part>> parts_;
 };
 
-std::vector<std::int64_t> shape_of(const Dims& dims) { return {dims.extent.begin(), dims.extent.begin() + dims.rank}; }
+std::vector<std::int64_t> shape_of(const Dims& dims) {
+  return {dims.extent.begin(), dims.extent.begin() + dims.rank};
+}
 
 // [T,C] of each micro-batch -> [B,S,C].
 TraceTensor join_rows(const std::vector<Collector::Part>& parts, const model::HostBatch& batch) {
@@ -31,7 +33,8 @@ TraceTensor join_rows(const std::vector<Collector::Part>& parts, const model::Ho
 }
 
 // [M,N,T] of each micro-batch -> [M,N,B,S]; without the first axis where M is 1 and `drop_views`.
-TraceTensor join_last(const std::vector<Collector::Part>& parts, const model::HostBatch& batch, bool drop_views) {
+TraceTensor join_last(const std::vector<Collector::Part>& parts, const model::HostBatch& batch,
+                      bool drop_views) {
   const std::int64_t M = parts.at(0).dims[0], N = parts.at(0).dims[1];
   TraceTensor t{{M, N, batch.rows, batch.length}, {}};
   if (drop_views) t.shape.erase(t.shape.begin());
@@ -45,9 +48,12 @@ TraceTensor join_last(const std::vector<Collector::Part>& parts, const model::Ho
 
 void add_observed(TraceTensors& out, const Collector& seen, const model::HostBatch& batch, bool drop_views) {
   for (const auto& [name, parts] : seen.parts()) {
-    if (name == "logits") out[name] = join_rows(parts, batch);
-    else if (name.starts_with("gate.")) out["trace." + name] = join_rows(parts, batch);
-    else if (name.starts_with("depth_weights.")) out["trace." + name] = join_last(parts, batch, drop_views);
+    if (name == "logits")
+      out[name] = join_rows(parts, batch);
+    else if (name.starts_with("gate."))
+      out["trace." + name] = join_rows(parts, batch);
+    else if (name.starts_with("depth_weights."))
+      out["trace." + name] = join_last(parts, batch, drop_views);
   }
 }
 
@@ -83,9 +89,13 @@ model::HostBatch load_batch(const std::string& path) {
     throw InputError(concat(path, ": input_ids is ", text_of(shape), "; [sequences, tokens] is needed"));
   for (const char* name : {"labels", "doc_ids"})
     if (file.has(name) && file.at(name).shape != shape)
-      throw InputError(concat(path, ": ", name, " is ", text_of(file.at(name).shape), ", input_ids is ", text_of(shape)));
-  model::HostBatch batch{.rows = shape[0], .length = shape[1], .input_ids = file.integers("input_ids"),
-                         .labels = file.integers("labels"), .documents = {}};
+      throw InputError(
+          concat(path, ": ", name, " is ", text_of(file.at(name).shape), ", input_ids is ", text_of(shape)));
+  model::HostBatch batch{.rows = shape[0],
+                         .length = shape[1],
+                         .input_ids = file.integers("input_ids"),
+                         .labels = file.integers("labels"),
+                         .documents = {}};
   if (file.has("doc_ids")) batch.documents = file.integers("doc_ids");
   return batch;
 }
@@ -96,17 +106,21 @@ void load_weights(ParameterStore& store, const checkpoint::SafetensorsFile& file
     if (!file.has(name)) missing.push_back(name);
   for (const auto& [name, t] : file.tensors())
     if (!store.by_name().count(name)) unknown.push_back(name);
-  if (!missing.empty()) throw InputError(concat(file.path(), " lacks weights of this model: ", list(missing)));
-  if (!unknown.empty()) throw InputError(concat(file.path(), " has weights this model does not have: ", list(unknown)));
+  if (!missing.empty())
+    throw InputError(concat(file.path(), " lacks weights of this model: ", list(missing)));
+  if (!unknown.empty())
+    throw InputError(concat(file.path(), " has weights this model does not have: ", list(unknown)));
   for (const auto& [name, found] : store.by_name()) {
     const std::vector<std::int64_t> want = shape_of(found.slice.dims), have = file.at(name).shape;
     if (want != have)
-      throw InputError(concat(file.path(), ": ", name, " is ", text_of(have), ", the model has ", text_of(want)));
+      throw InputError(
+          concat(file.path(), ": ", name, " is ", text_of(have), ", the model has ", text_of(want)));
     store.set(name, file.floats(name));
   }
 }
 
-TraceTensors trace(Trainer& trainer, const RunConfig& config, const model::HostBatch& batch, std::int64_t steps) {
+TraceTensors trace(Trainer& trainer, const RunConfig& config, const model::HostBatch& batch,
+                   std::int64_t steps) {
   device::Device& device = trainer.device();
   Collector seen(device);
   trainer.reset_loads();

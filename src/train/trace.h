@@ -1,4 +1,5 @@
-// One batch through the model with everything visible: losses, logits, gradients, depth weights, gates, trained weights.
+// One batch through the model with everything visible: losses, logits, gradients, depth weights, gates,
+// trained weights.
 #pragma once
 #include <map>
 #include <string>
@@ -16,21 +17,24 @@ using TraceTensors = std::map<std::string, TraceTensor>;
 
 // input_ids, labels and optional doc_ids, I64 [B,T]. InputError on what is missing or does not fit.
 model::HostBatch load_batch(const std::string& path);
-// Every weight and buffer of the model from a file; InputError lists what is missing, unknown or of another shape.
+// Every weight and buffer of the model from a file; InputError lists what is missing, unknown or of another
+// shape.
 void load_weights(ParameterStore& store, const checkpoint::SafetensorsFile& file);
 
 // One forward and backward, then `steps` optimiser steps on the same batch (train.*, trained.*).
-TraceTensors trace(Trainer& trainer, const RunConfig& config, const model::HostBatch& batch, std::int64_t steps);
+TraceTensors trace(Trainer& trainer, const RunConfig& config, const model::HostBatch& batch,
+                   std::int64_t steps);
 
 struct Difference {
   std::string name;
-  double value = 0;      // NaN where either side is not finite
+  double value = 0;  // NaN where either side is not finite
   double tolerance = 0;
-  std::string missing;   // why it cannot be compared; empty otherwise
+  std::string missing;  // why it cannot be compared; empty otherwise
   bool within() const { return missing.empty() && value <= tolerance; }
 };
-// ||a - ref|| / max(||ref||, floor) for every tensor of the reference, worst relative to its tolerance first. floor is
-// 1e-3 times the norm of all reference gradients together for grad.*, else 0; a reference of zeros: the absolute norm.
+// ||a - ref|| / max(||ref||, floor) for every tensor of the reference, worst relative to its tolerance first.
+// floor is 1e-3 times the norm of all reference gradients together for grad.*, else 0; a reference of zeros:
+// the absolute norm.
 std::vector<Difference> compare(const TraceTensors& ours, const checkpoint::SafetensorsFile& reference,
                                 const std::function<double(const std::string&)>& tolerance, bool with_steps);
 // The tolerances of the reference numbers per tensor kind and compute type.

@@ -19,7 +19,9 @@ double distance(const std::vector<double>& a, const std::vector<double>& b) {
   return std::sqrt(sum);
 }
 
-bool needs_steps(const std::string& name) { return name.starts_with("train.") || name.starts_with("trained."); }
+bool needs_steps(const std::string& name) {
+  return name.starts_with("train.") || name.starts_with("trained.");
+}
 
 // How far over its tolerance; what cannot be compared comes first of all.
 double badness(const Difference& d) {
@@ -39,8 +41,10 @@ std::vector<Difference> compare(const TraceTensors& ours, const checkpoint::Safe
     if (needs_steps(name) && !with_steps) continue;
     Difference d{name, 0, tolerance(name), {}};
     const auto it = ours.find(name);
-    if (it == ours.end()) d.missing = "missing from the output";
-    else if (it->second.shape != t.shape) d.missing = "of another shape";
+    if (it == ours.end())
+      d.missing = "missing from the output";
+    else if (it->second.shape != t.shape)
+      d.missing = "of another shape";
     else {
       const std::vector<double> want = reference.floats(name);
       const double floor = name.starts_with("grad.") ? 1e-3 * gradients : 0;
@@ -49,16 +53,19 @@ std::vector<Difference> compare(const TraceTensors& ours, const checkpoint::Safe
     }
     all.push_back(d);
   }
-  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return badness(a) > badness(b); });
+  std::stable_sort(all.begin(), all.end(),
+                   [](const auto& a, const auto& b) { return badness(a) > badness(b); });
   return all;
 }
 
 std::function<double(const std::string&)> reference_tolerance(DType compute) {
   return [compute](const std::string& name) {
-    const bool trained = name.starts_with("trained."), gradient = name.starts_with("grad.") || name == "train.grad_norm";
+    const bool trained = name.starts_with("trained."),
+               gradient = name.starts_with("grad.") || name == "train.grad_norm";
     if (compute == DType::Float64) return trained ? 1e-6 : 1e-9;
     if (compute == DType::Float32) return trained ? 2e-3 : gradient ? 1e-4 : 1e-5;
-    // One rounding can send a token to another expert: only the losses are held in bfloat16 (docs/numerics.md).
+    // One rounding can send a token to another expert: only the losses are held in bfloat16
+    // (docs/numerics.md).
     const bool loss = name == "loss" || name == "lm_loss" || name == "mtp_loss" || name == "train.loss";
     return loss ? 3e-2 : std::numeric_limits<double>::infinity();
   };

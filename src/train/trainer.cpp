@@ -14,7 +14,8 @@ void accumulate(Tape& tape, const Var& loss, const Tensor& into) {
 
 Trainer::Trainer(const RunConfig& config, device::Device& device) : config_(config), device_(device) {
   const model::ModelConfig& m = config.model;
-  stage_ = std::make_unique<model::Stage>(m, model::StageRange{0, int(m.num_hidden_layers), true, true}, store_);
+  stage_ =
+      std::make_unique<model::Stage>(m, model::StageRange{0, int(m.num_hidden_layers), true, true}, store_);
   store_.allocate(device, config.precision.dtype());
   stage_->allocate(device);
   store_.initialize(std::uint64_t(config.run.seed));
@@ -52,7 +53,8 @@ StepResult Trainer::gradients(const model::HostBatch& global, Observer* observer
   store_.zero_grads();
   device_.compute().run(kernels::Fill{.y = losses_, .value = 0});
   for (std::int64_t row = 0; row < global.rows; row += config_.training.micro_batch_size)
-    micro_batch(global.slice(row, std::min(global.rows, row + config_.training.micro_batch_size)), counts, observer);
+    micro_batch(global.slice(row, std::min(global.rows, row + config_.training.micro_batch_size)), counts,
+                observer);
   StepResult result;
   result.tokens = counts.tokens;
   result.grad_norm = optim::global_norm(device_, store_);
@@ -86,7 +88,8 @@ double Trainer::evaluate(const model::HostBatch& global) {
   const model::Counts counts = model::count(global);
   device_.compute().run(kernels::Fill{.y = losses_, .value = 0});
   for (std::int64_t row = 0; row < global.rows; row += config_.training.micro_batch_size) {
-    const model::HostBatch rows = global.slice(row, std::min(global.rows, row + config_.training.micro_batch_size));
+    const model::HostBatch rows =
+        global.slice(row, std::min(global.rows, row + config_.training.micro_batch_size));
     const model::MicroBatch batch = model::upload(device_, rows, config_.model.has_mtp());
     Tape tape(device_, {.recording = false, .recompute = {}, .observer = nullptr, .replay = true});
     accumulate(tape, stage_->forward(tape, batch, counts).lm, losses_.slice(0, 1));

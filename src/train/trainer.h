@@ -9,7 +9,7 @@
 namespace strata::train {
 
 struct StepResult {
-  std::int64_t step = 0;  // counts from 1
+  std::int64_t step = 0;                           // counts from 1
   double lm_loss = 0, aux_loss = 0, mtp_loss = 0;  // mtp before its coefficient
   double loss = 0;                                 // what was minimised, before the update
   double grad_norm = 0;                            // before clipping
@@ -24,7 +24,8 @@ class Trainer {
 
   // One optimiser step on a global batch, in micro-batches of training.micro_batch_size rows.
   StepResult step(const model::HostBatch& global);
-  // Gradients of a global batch without the update: they stay in the store. An observer sees every micro-batch.
+  // Gradients of a global batch without the update: they stay in the store. An observer sees every
+  // micro-batch.
   StepResult gradients(const model::HostBatch& global, Observer* observer = nullptr);
   // Mean loss per counted token (no auxiliary losses), without gradients.
   double evaluate(const model::HostBatch& global);

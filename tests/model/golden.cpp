@@ -1,5 +1,6 @@
-// Five training steps of seventeen models against numbers of an independent float64 implementation. The fixtures leave
-// out most trained weights to stay small; with STRATA_TEST_DATA set, "golden" beside that folder is compared in full.
+// Five training steps of seventeen models against numbers of an independent float64 implementation. The
+// fixtures leave out most trained weights to stay small; with STRATA_TEST_DATA set, "golden" beside that
+// folder is compared in full.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -12,10 +13,23 @@
 namespace strata::test {
 namespace {
 
-constexpr const char* kCases[] = {"attnres_block", "attnres_full", "attnres_mhc", "layout_mhc", "layout_msar_block",
-                                  "layout_vanilla", "mhc", "msar_block", "msar_block_mean_fusion", "msar_block_no_conv",
-                                  "msar_full", "msar_packed_documents", "odd_sizes", "q_lora_and_mtp",
-                                  "router_groups_and_aux_losses", "vanilla_gqa_softmax", "vanilla_mla"};
+constexpr const char* kCases[] = {"attnres_block",
+                                  "attnres_full",
+                                  "attnres_mhc",
+                                  "layout_mhc",
+                                  "layout_msar_block",
+                                  "layout_vanilla",
+                                  "mhc",
+                                  "msar_block",
+                                  "msar_block_mean_fusion",
+                                  "msar_block_no_conv",
+                                  "msar_full",
+                                  "msar_packed_documents",
+                                  "odd_sizes",
+                                  "q_lora_and_mtp",
+                                  "router_groups_and_aux_losses",
+                                  "vanilla_gqa_softmax",
+                                  "vanilla_mla"};
 
 std::string folder(const std::string& name) {
   const char* data = std::getenv("STRATA_TEST_DATA");
@@ -31,9 +45,14 @@ class Golden : public ::testing::TestWithParam<const char*> {
   void compare(const std::string& precision, const std::vector<std::string>& more = {}) {
     const std::string dir = folder(GetParam());
     train::RunConfig config;
-    std::vector<std::string> overrides{"precision.compute=" + precision, "optimizer.lr=3e-3",        "optimizer.eps=1e-6",
-                                       "optimizer.beta1=0.9",            "optimizer.beta2=0.95",     "optimizer.clip_grad=1",
-                                       "optimizer.weight_decay=0.1",     "training.micro_batch_size=2"};
+    std::vector<std::string> overrides{"precision.compute=" + precision,
+                                       "optimizer.lr=3e-3",
+                                       "optimizer.eps=1e-6",
+                                       "optimizer.beta1=0.9",
+                                       "optimizer.beta2=0.95",
+                                       "optimizer.clip_grad=1",
+                                       "optimizer.weight_decay=0.1",
+                                       "training.micro_batch_size=2"};
     overrides.insert(overrides.end(), more.begin(), more.end());
     load_config(config, dir + "/config.json", overrides);
     device::Device device(device_options());
@@ -42,7 +61,8 @@ class Golden : public ::testing::TestWithParam<const char*> {
     const model::HostBatch batch = train::load_batch(dir + "/batch.safetensors");
     const train::TraceTensors ours = train::trace(trainer, config, batch, 5);
     const checkpoint::SafetensorsFile expected(dir + "/expected.safetensors");
-    const auto all = train::compare(ours, expected, train::reference_tolerance(config.precision.dtype()), true);
+    const auto all =
+        train::compare(ours, expected, train::reference_tolerance(config.precision.dtype()), true);
     EXPECT_GT(all.size(), 100u);
     for (std::size_t i = 0; i < all.size() && i < 12; ++i)
       EXPECT_TRUE(all[i].within()) << all[i].name << " " << all[i].missing << " " << all[i].value << " > "
@@ -58,7 +78,8 @@ TEST_P(Golden, Float64OneSequencePerMicroBatchFullRecompute) {
 }
 TEST_P(Golden, Float64SelectiveRecompute) { compare("float64", {"recompute.granularity=selective"}); }
 
-INSTANTIATE_TEST_SUITE_P(Cases, Golden, ::testing::ValuesIn(kCases), [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Cases, Golden, ::testing::ValuesIn(kCases),
+                         [](const auto& info) { return info.param; });
 
 }  // namespace
 }  // namespace strata::test

@@ -1,5 +1,5 @@
-// Models of odd shapes against the naive reference: losses, logits, loads, depth weights and gates element by element,
-// gradients by the reference's directional differences.
+// Models of odd shapes against the naive reference: losses, logits, loads, depth weights and gates element by
+// element, gradients by the reference's directional differences.
 #include <gtest/gtest.h>
 
 #include "base/philox.h"
@@ -37,49 +37,64 @@ void use_gqa(model::ModelConfig& c, std::int64_t heads, std::int64_t kv, std::in
 std::vector<OddModel> odd_models() {
   using residual::Type;
   return {
-      {"prime_widths", [](auto& c) {
+      {"prime_widths",
+       [](auto& c) {
          c.hidden_size = 31, c.intermediate_size = 29, c.moe_intermediate_size = 13, c.kv_lora_rank = 11;
          c.qk_nope_head_dim = 3, c.qk_rope_head_dim = 2, c.v_head_dim = 5, c.vocab_size = 41;
          c.residual = residual_of(Type::Msar, 3, 4);
        }},
       {"one_token", [](auto& c) { c.residual = residual_of(Type::Msar, 3, 4); }, 3, 1, false},
-      {"one_token_attnres_mhc", [](auto& c) { c.residual = residual_of(Type::AttnResMhc, 3, 2); }, 2, 1, false},
-      {"short_last_block", [](auto& c) { c.num_hidden_layers = 5, c.residual = residual_of(Type::Msar, 3, 3); }},
-      {"block_inside_layer", [](auto& c) { c.num_hidden_layers = 3, c.residual = residual_of(Type::AttnRes, 2, 4); }},
-      {"more_blocks_than_fit", [](auto& c) { c.num_hidden_layers = 3, c.residual = residual_of(Type::Msar, 5, 2); }},
+      {"one_token_attnres_mhc", [](auto& c) { c.residual = residual_of(Type::AttnResMhc, 3, 2); }, 2, 1,
+       false},
+      {"short_last_block",
+       [](auto& c) { c.num_hidden_layers = 5, c.residual = residual_of(Type::Msar, 3, 3); }},
+      {"block_inside_layer",
+       [](auto& c) { c.num_hidden_layers = 3, c.residual = residual_of(Type::AttnRes, 2, 4); }},
+      {"more_blocks_than_fit",
+       [](auto& c) { c.num_hidden_layers = 3, c.residual = residual_of(Type::Msar, 5, 2); }},
       {"eight_streams", [](auto& c) { c.residual = residual_of(Type::Msar, 2, 8); }, 2, 21},
       {"one_view", [](auto& c) { c.residual = residual_of(Type::Msar, 2, 1); }},
-      {"five_named_kernels", [](auto& c) {
+      {"five_named_kernels",
+       [](auto& c) {
          c.residual = residual_of(Type::Msar, 2, 5);
          c.residual.kernel_sizes = std::vector<std::int64_t>{1, 2, 3, 30};
        }},
-      {"mean_fusion_no_conv", [](auto& c) {
+      {"mean_fusion_no_conv",
+       [](auto& c) {
          c.residual = residual_of(Type::Msar, {}, 3);
          c.residual.fusion = residual::Fusion::Mean;
          c.residual.expansion = residual::Expansion::None;
        }},
-      {"mhc_eight_streams_mean", [](auto& c) {
+      {"mhc_eight_streams_mean",
+       [](auto& c) {
          c.residual = residual_of(Type::Mhc, {}, 8);
          c.residual.readout = residual::Readout::Mean;
        }},
-      {"mhc_one_stream_sum", [](auto& c) {
+      {"mhc_one_stream_sum",
+       [](auto& c) {
          c.residual = residual_of(Type::Mhc, {}, 1);
          c.residual.readout = residual::Readout::Sum;
        }},
-      {"attnres_mhc_three", [](auto& c) {
+      {"attnres_mhc_three",
+       [](auto& c) {
          c.residual = residual_of(Type::AttnResMhc, 5, 3);
          c.residual.sinkhorn_iters = 3;
        }},
       {"all_experts", [](auto& c) { c.num_experts_per_tok = 5, c.norm_topk_prob = false; }},
       {"idle_experts", [](auto& c) { c.n_routed_experts = 40, c.num_experts_per_tok = 1; }, 1, 3, false},
       {"no_shared_experts", [](auto& c) { c.n_shared_experts = 0; }},
-      {"softmax_groups", [](auto& c) {
-         c.scoring_func = model::ScoringFunc::Softmax, c.n_routed_experts = 12, c.n_group = 4, c.topk_group = 2;
+      {"softmax_groups",
+       [](auto& c) {
+         c.scoring_func = model::ScoringFunc::Softmax, c.n_routed_experts = 12, c.n_group = 4,
+         c.topk_group = 2;
          c.num_experts_per_tok = 5, c.routed_scaling_factor = 2.5;
        }},
-      {"sigmoid_groups", [](auto& c) { c.n_routed_experts = 9, c.n_group = 3, c.topk_group = 1, c.num_experts_per_tok = 3; }},
-      {"softmax_raw_gates", [](auto& c) { c.scoring_func = model::ScoringFunc::Softmax, c.norm_topk_prob = false; }},
-      {"dense_model", [](auto& c) {
+      {"sigmoid_groups",
+       [](auto& c) { c.n_routed_experts = 9, c.n_group = 3, c.topk_group = 1, c.num_experts_per_tok = 3; }},
+      {"softmax_raw_gates",
+       [](auto& c) { c.scoring_func = model::ScoringFunc::Softmax, c.norm_topk_prob = false; }},
+      {"dense_model",
+       [](auto& c) {
          c.n_routed_experts = c.num_experts_per_tok = c.n_shared_experts = c.first_k_dense_replace = 0;
          c.seq_aux_loss_coef = c.router_z_loss_coef = 0;
          c.residual = residual_of(Type::Msar, 2, 4);
@@ -88,17 +103,21 @@ std::vector<OddModel> odd_models() {
       {"gqa", [](auto& c) { use_gqa(c, 6, 2, 4), c.residual = residual_of(Type::AttnRes, {}, 4); }},
       {"gqa_one_key_head", [](auto& c) { use_gqa(c, 5, 1, 2), c.residual = residual_of(Type::Mhc, {}, 3); }},
       {"q_lora", [](auto& c) { c.q_lora_rank = 5; }},
-      {"mtp_documents_tied", [](auto& c) {
-         c.num_nextn_predict_layers = 1, c.tie_word_embeddings = true, c.residual = residual_of(Type::Msar, 3, 4);
+      {"mtp_documents_tied",
+       [](auto& c) {
+         c.num_nextn_predict_layers = 1, c.tie_word_embeddings = true,
+         c.residual = residual_of(Type::Msar, 3, 4);
        }},
       {"mtp_no_documents", [](auto& c) { c.num_nextn_predict_layers = 1; }, 2, 5, false},
       {"scattered_documents", [](auto& c) { c.residual = residual_of(Type::Msar, 2, 4); }, 2, 17, true,
        [](auto& b) {
-         for (std::size_t i = 0; i < b.documents.size(); ++i) b.documents[i] = std::int64_t(i * i % 3) - 5000000000;
+         for (std::size_t i = 0; i < b.documents.size(); ++i)
+           b.documents[i] = std::int64_t(i * i % 3) - 5000000000;
        }},
       {"nothing_counted", [](auto& c) { c.num_nextn_predict_layers = 1; }, 1, 6, false,
        [](auto& b) { b.labels.assign(b.labels.size(), -100); }},
-      {"long_sequence", [](auto& c) { c.num_hidden_layers = 2, c.residual = residual_of(Type::Msar, 2, 4); }, 1, 150},
+      {"long_sequence", [](auto& c) { c.num_hidden_layers = 2, c.residual = residual_of(Type::Msar, 2, 4); },
+       1, 150},
   };
 }
 
@@ -109,7 +128,8 @@ reference::ModelSpec spec_of(const model::ModelConfig& c) {
   s.attention = c.attention == model::Attention::Gqa ? "gqa" : "mla";
   s.num_key_value_heads = c.num_key_value_heads.value_or(0), s.head_dim = c.head_dim.value_or(0);
   s.q_lora_rank = c.q_lora_rank.value_or(0), s.kv_lora_rank = c.kv_lora_rank;
-  s.qk_nope_head_dim = c.qk_nope_head_dim, s.qk_rope_head_dim = c.qk_rope_head_dim, s.v_head_dim = c.v_head_dim;
+  s.qk_nope_head_dim = c.qk_nope_head_dim, s.qk_rope_head_dim = c.qk_rope_head_dim,
+  s.v_head_dim = c.v_head_dim;
   s.intermediate_size = c.intermediate_size, s.moe_intermediate_size = c.moe_intermediate_size;
   s.n_routed_experts = c.n_routed_experts, s.n_shared_experts = c.n_shared_experts;
   s.num_experts_per_tok = c.num_experts_per_tok;
@@ -120,11 +140,14 @@ reference::ModelSpec spec_of(const model::ModelConfig& c) {
   s.seq_aux_loss_coef = c.seq_aux_loss_coef, s.router_z_loss_coef = c.router_z_loss_coef;
   s.rms_norm_eps = c.rms_norm_eps, s.rope_theta = c.rope_theta, s.tie_word_embeddings = c.tie_word_embeddings;
   s.num_nextn_predict_layers = c.num_nextn_predict_layers, s.mtp_loss_coef = c.mtp_loss_coef;
-  s.residual = {.type = std::string(name_of(c.residual.type)), .num_blocks = c.residual.num_blocks.value_or(0),
+  s.residual = {.type = std::string(name_of(c.residual.type)),
+                .num_blocks = c.residual.num_blocks.value_or(0),
                 .streams = c.residual.streams,
                 .kernel_sizes = c.residual.has_convolutions() ? c.residual.kernels() : reference::Ids{},
-                .expansion = std::string(name_of(c.residual.expansion)), .fusion = std::string(name_of(c.residual.fusion)),
-                .sinkhorn_iters = c.residual.sinkhorn_iters, .readout = std::string(name_of(c.residual.readout)),
+                .expansion = std::string(name_of(c.residual.expansion)),
+                .fusion = std::string(name_of(c.residual.fusion)),
+                .sinkhorn_iters = c.residual.sinkhorn_iters,
+                .readout = std::string(name_of(c.residual.readout)),
                 .key_norm_eps = c.residual.key_norm_eps};
   return s;
 }
@@ -147,8 +170,8 @@ class OddModels : public ::testing::TestWithParam<OddModel> {
     }
   }
   reference::ModelOutput reference_output(const reference::Weights& w) const {
-    return reference::model_forward(spec_of(config), w,
-                                    {batch.rows, batch.length, batch.input_ids, batch.labels, batch.documents});
+    return reference::model_forward(
+        spec_of(config), w, {batch.rows, batch.length, batch.input_ids, batch.labels, batch.documents});
   }
 
   model::ModelConfig config;
@@ -192,7 +215,8 @@ TEST_P(OddModels, GradientsMatchDirectionalDifferences) {
       down[name].data[i] -= h * v;
     }
     const double difference = (reference_output(up).loss - reference_output(down).loss) / (2 * h);
-    EXPECT_NEAR(along, difference, 2e-6 * std::max(std::abs(difference), 1e-2 * std::sqrt(all)) + 1e-9) << name;
+    EXPECT_NEAR(along, difference, 2e-6 * std::max(std::abs(difference), 1e-2 * std::sqrt(all)) + 1e-9)
+        << name;
   }
 }
 

@@ -1,5 +1,5 @@
-// Retrieval over depth in two phases against one softmax over all sources: views of every kind, documents, one token,
-// kernels longer than a sequence, one source, odd widths, every fusion.
+// Retrieval over depth in two phases against one softmax over all sources: views of every kind, documents,
+// one token, kernels longer than a sequence, one source, odd widths, every fusion.
 #include <gtest/gtest.h>
 
 #include "ops/depth_attend.h"
@@ -86,9 +86,11 @@ struct DepthCase : OpCase {
     for (std::int64_t j = 0; j < sources; ++j) {
       values.push_back(in.at(numbered("v", j)));
       taps.emplace_back();
-      for (std::int64_t r = 1; p.convolves() && r < p.views; ++r) taps.back().push_back(in.at(conv_name(j, r)));
+      for (std::int64_t r = 1; p.convolves() && r < p.views; ++r)
+        taps.back().push_back(in.at(conv_name(j, r)));
     }
-    return reference::depth_retrieve_views(values, in.at(numbered("q", k)), in.at(numbered("w", k)), taps, p.spec());
+    return reference::depth_retrieve_views(values, in.at(numbered("q", k)), in.at(numbered("w", k)), taps,
+                                           p.spec());
   }
 };
 
@@ -167,11 +169,22 @@ Problem one_token() { return {.batch = 1, .length = 1}; }
 Problem short_sequences() { return {.batch = 5, .length = 3, .kernels = {7, 4}}; }
 // Chunks of 16 tokens; the second kernel reaches back over more than one.
 Problem long_sequence() {
-  return {.batch = 1, .length = 70, .width = 3, .sources = 2, .targets = 1, .kernels = {2, 40},
+  return {.batch = 1,
+          .length = 70,
+          .width = 3,
+          .sources = 2,
+          .targets = 1,
+          .kernels = {2, 40},
           .documents = runs(70, 50, 2)};
 }
 Problem eight_views() {
-  return {.batch = 1, .length = 9, .width = 5, .sources = 2, .targets = 1, .views = 8, .kernels = {2, 4, 6, 8, 10, 12, 16}};
+  return {.batch = 1,
+          .length = 9,
+          .width = 5,
+          .sources = 2,
+          .targets = 1,
+          .views = 8,
+          .kernels = {2, 4, 6, 8, 10, 12, 16}};
 }
 Problem many() {
   return {.batch = 1, .length = 6, .width = 13, .sources = 9, .targets = 7, .views = 1, .kernels = {}};

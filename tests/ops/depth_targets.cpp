@@ -1,5 +1,6 @@
-// What the retrieval over depth promises beyond its values: a target's bits do not depend on its company, gradients that
-// nobody sends or wants are left out, and the weights shown to an observer are the softmax over all sources.
+// What the retrieval over depth promises beyond its values: a target's bits do not depend on its company,
+// gradients that nobody sends or wants are left out, and the weights shown to an observer are the softmax
+// over all sources.
 #include <gtest/gtest.h>
 
 #include "base/philox.h"
@@ -72,8 +73,10 @@ TEST_F(DepthTargets, BitsDoNotDependOnTheOthers) {
         const std::vector<ops::DepthTarget> some(targets.begin() + first, targets.begin() + last);
         const auto few = ops::depth_attend(tape, from, convs, some, sequences, kViews, 1e-6);
         for (int k = first; k < last; ++k) {
-          EXPECT_TRUE(host(few[k - first].out.value) == host(all[k].out.value)) << k << " of " << first << ".." << last;
-          EXPECT_TRUE(host(few[k - first].lse.value) == host(all[k].lse.value)) << k << " of " << first << ".." << last;
+          EXPECT_TRUE(host(few[k - first].out.value) == host(all[k].out.value))
+              << k << " of " << first << ".." << last;
+          EXPECT_TRUE(host(few[k - first].lse.value) == host(all[k].lse.value))
+              << k << " of " << first << ".." << last;
         }
       }
   }
@@ -96,7 +99,8 @@ TEST_F(DepthTargets, SilentTargetsGetNoGradient) {
   }
 
   store.zero_grads();
-  const auto two = ops::depth_attend(alone, from_alone, convs, {targets[2], targets[4]}, sequences, kViews, 1e-6);
+  const auto two =
+      ops::depth_attend(alone, from_alone, convs, {targets[2], targets[4]}, sequences, kViews, 1e-6);
   alone.adopt_grad(two[0].out, ones(two[0].out.value, DType::Float64));
   alone.adopt_grad(two[1].lse, ones(two[1].lse.value, DType::Float64));
   alone.backward();
@@ -136,8 +140,9 @@ TEST_F(DepthTargets, WidenedGradientsAreSummedInFloat) {
     const Tensor value = upload(device, source_values(0), type);
     const Var source = tape.leaf(value, [wide] { return Grad{wide, Write::Accumulate}; });
     for (int i = 0; i < calls; ++i) {
-      const auto opened = ops::depth_attend(tape, {source, tape.constant(upload(device, source_values(1), type))},
-                                            {convs[0], convs[1]}, {targets[0]}, sequences, kViews, 1e-6);
+      const auto opened =
+          ops::depth_attend(tape, {source, tape.constant(upload(device, source_values(1), type))},
+                            {convs[0], convs[1]}, {targets[0]}, sequences, kViews, 1e-6);
       tape.adopt_grad(opened[0].out, ones(opened[0].out.value, type));
     }
     tape.backward();
@@ -153,8 +158,8 @@ TEST_F(DepthTargets, WeightsAreTheSoftmaxOverAllSources) {
   allocate(DType::Float64);
   Tape tape(device);
   const std::vector<Var> from = sources(tape, DType::Float64);
-  const auto opened =
-      ops::depth_attend(tape, {from[0], from[1]}, {convs[0], convs[1]}, {targets[3]}, sequences, kViews, 1e-6);
+  const auto opened = ops::depth_attend(tape, {from[0], from[1]}, {convs[0], convs[1]}, {targets[3]},
+                                        sequences, kViews, 1e-6);
   const ops::DepthPartial running{from[2], convs[2], targets[3]};
   const ops::DepthMerged merged =
       ops::depth_merge(tape, opened[0].out, opened[0].lse, &running, {}, sequences, 1e-6);
@@ -169,9 +174,10 @@ TEST_F(DepthTargets, WeightsAreTheSoftmaxOverAllSources) {
     values.push_back(source_values(j));
     taps.push_back({Array({kWidth, 4}, host(convs[j][0]->value))});
   }
-  const auto want = reference::depth_retrieve_views(
-      values, Array({kViews, kWidth}, host(targets[3].query->value)), Array({kWidth}, host(targets[3].key_norm->value)),
-      taps, {reference::DepthViews::kCausalConv, 1e-6, kTokens, {}});
+  const auto want =
+      reference::depth_retrieve_views(values, Array({kViews, kWidth}, host(targets[3].query->value)),
+                                      Array({kWidth}, host(targets[3].key_norm->value)), taps,
+                                      {reference::DepthViews::kCausalConv, 1e-6, kTokens, {}});
   EXPECT_LT(relative_error(host(weights), want.weights.data), 1e-13);
 }
 

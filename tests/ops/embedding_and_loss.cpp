@@ -24,7 +24,9 @@ struct EmbeddingCase final : OpCase {
   std::vector<Var> run(Tape& tape, const OpArgs& args) const override {
     return {ops::embedding(tape, upload_int(tape.device(), ids(), {T}), args.weight("weight"))};
   }
-  std::vector<Array> reference(const Arrays& in) const override { return {reference::embedding(ids(), in.at("weight"))}; }
+  std::vector<Array> reference(const Arrays& in) const override {
+    return {reference::embedding(ids(), in.at("weight"))};
+  }
 };
 
 TEST(Embedding, RepeatedIds) { check_op(EmbeddingCase(37, 11, 13)); }
@@ -40,7 +42,9 @@ struct HeadLossCase final : OpCase {
     return all;
   }
   double scale() const { return 1.0 / double(T); }
-  std::vector<OpInput> inputs() const override { return {{"x", {T, D}}, {"weight", {V, D}, OpInput::Weight, 0.5}}; }
+  std::vector<OpInput> inputs() const override {
+    return {{"x", {T, D}}, {"weight", {V, D}, OpInput::Weight, 0.5}};
+  }
   std::vector<Var> run(Tape& tape, const OpArgs& args) const override {
     const ops::HeadLoss l = ops::head_loss(tape, args.var("x"), args.weight("weight"),
                                            upload_int(tape.device(), labels(), {T}), scale());

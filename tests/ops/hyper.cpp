@@ -18,6 +18,7 @@ struct HyperCase final : OpCase {
   HyperCase(std::int64_t t, std::int64_t streams, std::int64_t d, std::int64_t iters)
       : T(t), n(streams), D(d), iterations(iters) {
     difference_tolerance = 1e-5;
+    float32_tolerance = 2e-4;  // the alphas' gradients are sums of terms that cancel
   }
   std::vector<OpInput> inputs() const override {
     const auto w = OpInput::FullWeight;
@@ -32,8 +33,9 @@ struct HyperCase final : OpCase {
             {"bias_res", {n, n}, w}};
   }
   std::vector<Var> run(Tape& tape, const OpArgs& a) const override {
-    const ops::HyperParameters p{&a.weight("phi"), &a.weight("alpha_pre"), &a.weight("alpha_post"), &a.weight("alpha_res"),
-                                 &a.weight("bias_pre"), &a.weight("bias_post"), &a.weight("bias_res")};
+    const ops::HyperParameters p{&a.weight("phi"),       &a.weight("alpha_pre"), &a.weight("alpha_post"),
+                                 &a.weight("alpha_res"), &a.weight("bias_pre"),  &a.weight("bias_post"),
+                                 &a.weight("bias_res")};
     const Var coef = ops::hyper_coef(tape, a.var("x"), p, iterations, 1e-6);
     const Var z = ops::hyper_read(tape, a.var("x"), coef);
     const Var next = ops::hyper_write(tape, has_streams ? &a.var("x") : nullptr, a.var("y"), coef, n);
@@ -41,8 +43,9 @@ struct HyperCase final : OpCase {
   }
   std::vector<Array> reference(const Arrays& in) const override {
     const auto scalar = [&](const char* name) { return in.at(name).data[0]; };
-    const reference::HyperParameters p{in.at("phi"), scalar("alpha_pre"), scalar("alpha_post"), scalar("alpha_res"),
-                                       in.at("bias_pre"), in.at("bias_post"), in.at("bias_res")};
+    const reference::HyperParameters p{in.at("phi"),        scalar("alpha_pre"), scalar("alpha_post"),
+                                       scalar("alpha_res"), in.at("bias_pre"),   in.at("bias_post"),
+                                       in.at("bias_res")};
     const auto c = reference::hyper_coefficients(in.at("x"), p, iterations, 1e-6);
     const Array next = has_streams ? reference::hyper_write(in.at("x"), in.at("y"), c.res, c.post)
                                    : reference::hyper_spread(in.at("y"), c.post);

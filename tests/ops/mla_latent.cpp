@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include "ops/rms_norm.h"
 #include "reference/rms_norm.h"
 #include "reference/rope.h"
 #include "support/op_case.h"
+#include "support/test_device.h"
 
 namespace strata::test {
 namespace {
@@ -52,6 +54,31 @@ TEST(MlaLatent, Both) { check_op(MlaLatentCase(2, 37, 9, 6, MlaLatentCase::Both)
 TEST(MlaLatent, OneToken) { check_op(MlaLatentCase(1, 1, 5, 2, MlaLatentCase::Both)); }
 TEST(MlaLatent, LatentAlone) { check_op(MlaLatentCase(3, 5, 7, 4, MlaLatentCase::LatentOnly)); }
 TEST(MlaLatent, KeyAlone) { check_op(MlaLatentCase(3, 5, 7, 4, MlaLatentCase::KeyOnly)); }
+
+// A later op reads the latent in its backward, after it was dropped: the same gradient as without.
+TEST(MlaLatent, ReleasedAndReadAgain) {
+  device::Device device(device_options());
+  ParameterStore store;
+  Parameter& weight = store.add({.name = "weight", .dims = {7}, .init = Init::constant(1.5)});
+  store.allocate(device, DType::Float64);
+  store.initialize(1);
+  Array values({10, 11});
+  for (std::int64_t i = 0; i < values.size(); ++i) values.data[i] = std::sin(double(i * i));
+  const auto gradient = [&](bool release) {
+    Tape tape(device, {.recording = true, .recompute = {.norm = release}, .observer = nullptr});
+    const Var x = tape.leaf(upload(device, values, DType::Float64));
+    const Var latent = ops::mla_latent(tape, x, weight, 1e-3, 500, 5).latent;
+    const Var y = ops::rms_norm(tape, latent, nullptr, 1e-2);
+    tape.release({latent}, Recompute::Norm);
+    EXPECT_EQ(latent.value.storage()->dropped(), release);
+    tape.adopt_grad(
+        y, upload(device, Array({10, 7}, std::vector<double>(values.data.begin(), values.data.begin() + 70)),
+                  DType::Float64));
+    tape.backward();
+    return to_host(device, tape.grad(x), "test");
+  };
+  EXPECT_EQ(gradient(true), gradient(false));
+}
 
 }  // namespace
 }  // namespace strata::test

@@ -15,7 +15,9 @@ struct RowsCase final : OpCase {
   RowsCase(std::int64_t t, std::int64_t k, std::int64_t e, std::int64_t d) : T(t), K(k), E(e), D(d) {}
 
   std::int64_t choice(std::int64_t t, std::int64_t k) const { return (t * t + 2 * k) % E; }
-  std::vector<OpInput> inputs() const override { return {{"x", {T, D}}, {"gates", {T, K}, OpInput::FullActivation}}; }
+  std::vector<OpInput> inputs() const override {
+    return {{"x", {T, D}}, {"gates", {T, K}, OpInput::FullActivation}};
+  }
   std::vector<Var> run(Tape& tape, const OpArgs& args) const override {
     std::vector<std::int64_t> indices;
     for (std::int64_t t = 0; t < T; ++t)

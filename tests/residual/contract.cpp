@@ -17,7 +17,8 @@ class Contract : public ::testing::TestWithParam<Variant> {
     const auto has = [&](const char* part) { return name.find(part) != std::string::npos; };
     if (has(".experts.")) return true;
     if (config.residual.type != residual::Type::AttnResMhc) return false;
-    return has("alpha_res") || has("bias_res") || has("layers.0.attn_res.query") || has("layers.0.attn_res.key_norm");
+    return has("alpha_res") || has("bias_res") || has("layers.0.attn_res.query") ||
+           has("layers.0.attn_res.key_norm");
   }
 };
 
@@ -39,7 +40,8 @@ double worst_difference(const Values& a, const Values& b) {
 void expect_same_bits(const ModelResult& a, const ModelResult& b, const std::string& what) {
   EXPECT_EQ(a.loss, b.loss) << what;
   EXPECT_TRUE(a.logits == b.logits) << what << ": logits";
-  for (const auto& [name, g] : a.grads) EXPECT_TRUE(g == b.grads.at(name)) << what << ": gradient of " << name;
+  for (const auto& [name, g] : a.grads)
+    EXPECT_TRUE(g == b.grads.at(name)) << what << ": gradient of " << name;
   EXPECT_TRUE(a.loads == b.loads) << what << ": expert loads";
 }
 
@@ -145,9 +147,11 @@ TEST_P(Contract, ATokenChangesNothingBeforeIt) {
     changed.input_ids[t] = (changed.input_ids[t] + 5) % config.vocab_size;
     const ModelResult after = run_model(config, changed);
     const std::int64_t V = config.vocab_size;
-    for (std::int64_t i = 0; i < t * V; ++i) ASSERT_NEAR(after.logits[i], before.logits[i], kRounding) << "token " << i / V;
+    for (std::int64_t i = 0; i < t * V; ++i)
+      ASSERT_NEAR(after.logits[i], before.logits[i], kRounding) << "token " << i / V;
     bool moved = false;
-    for (std::int64_t i = t * V; i < (t + 1) * V; ++i) moved |= std::abs(after.logits[i] - before.logits[i]) > 1e-6;
+    for (std::int64_t i = t * V; i < (t + 1) * V; ++i)
+      moved |= std::abs(after.logits[i] - before.logits[i]) > 1e-6;
     EXPECT_TRUE(moved);
     for (std::int64_t i = batch.length * V; i < 2 * batch.length * V; ++i)
       ASSERT_NEAR(after.logits[i], before.logits[i], kRounding) << "the other sequence";
@@ -157,7 +161,8 @@ TEST_P(Contract, ATokenChangesNothingBeforeIt) {
 TEST_P(Contract, DocumentsAreIsolated) {
   const ModelResult before = run_model(config, batch);
   model::HostBatch changed = batch;
-  for (std::int64_t t = 0; t < batch.length / 2; ++t) changed.input_ids[t] = (batch.input_ids[t] + 1 + t) % config.vocab_size;
+  for (std::int64_t t = 0; t < batch.length / 2; ++t)
+    changed.input_ids[t] = (batch.input_ids[t] + 1 + t) % config.vocab_size;
   const ModelResult after = run_model(config, changed);
   const std::int64_t V = config.vocab_size;
   for (std::int64_t i = batch.length / 2 * V; i < batch.length * V; ++i)

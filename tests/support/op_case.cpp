@@ -21,8 +21,8 @@ Dims dims_of(const std::vector<std::int64_t>& shape) {
   return d;
 }
 
-Array normal(const std::vector<std::int64_t>& shape, std::uint64_t seed, const std::string& name, double scale,
-             double shift) {
+Array normal(const std::vector<std::int64_t>& shape, std::uint64_t seed, const std::string& name,
+             double scale, double shift) {
   Array a(shape);
   const Philox random(seed, name);
   for (std::size_t i = 0; i < a.data.size(); ++i) a.data[i] = shift + scale * random.normal(i);
@@ -86,10 +86,11 @@ class OpRun {
 
  private:
   void declare(const OpInput& in) {
-    args_.weights_[in.name] = &store_.add({.name = in.name,
-                                           .dims = dims_of(in.shape),
-                                           .init = {},
-                                           .precision = in.kind == OpInput::Weight ? Precision::Compute : Precision::Full});
+    args_.weights_[in.name] =
+        &store_.add({.name = in.name,
+                     .dims = dims_of(in.shape),
+                     .init = {},
+                     .precision = in.kind == OpInput::Weight ? Precision::Compute : Precision::Full});
   }
   void fill(const OpInput& in, const Arrays& inputs) {
     store_.set(in.name, inputs.at(in.name).data);
@@ -155,7 +156,8 @@ std::vector<Array> make_cotangents(const OpCase& op, const std::vector<Array>& o
 double inner(const std::vector<Array>& cotangents, const std::vector<Array>& outputs) {
   double sum = 0;
   for (std::size_t o = 0; o < outputs.size(); ++o)
-    for (std::size_t i = 0; i < outputs[o].data.size(); ++i) sum += cotangents[o].data[i] * outputs[o].data[i];
+    for (std::size_t i = 0; i < outputs[o].data.size(); ++i)
+      sum += cotangents[o].data[i] * outputs[o].data[i];
   return sum;
 }
 
@@ -185,8 +187,8 @@ void check_differences(const OpCase& op, const Arrays& inputs, const std::vector
   }
 }
 
-void expect_close(const RunResult& got, const std::vector<Array>& outputs, const Values& grads, double tolerance,
-                  const std::string& what) {
+void expect_close(const RunResult& got, const std::vector<Array>& outputs, const Values& grads,
+                  double tolerance, const std::string& what) {
   for (std::size_t o = 0; o < outputs.size(); ++o)
     EXPECT_LE(relative_error(got.outputs.at(o), outputs[o].data), tolerance) << what << ": output " << o;
   double all = 0;
@@ -206,7 +208,8 @@ void expect_close(const RunResult& got, const std::vector<Array>& outputs, const
 
 void expect_same_bits(const RunResult& a, const RunResult& b, const std::string& what) {
   EXPECT_TRUE(a.outputs == b.outputs) << what << ": outputs differ";
-  for (const auto& [name, g] : a.grads) EXPECT_TRUE(g == b.grads.at(name)) << what << ": gradient of " << name;
+  for (const auto& [name, g] : a.grads)
+    EXPECT_TRUE(g == b.grads.at(name)) << what << ": gradient of " << name;
 }
 
 }  // namespace
@@ -253,7 +256,8 @@ void check_op(const OpCase& op) {
     RunOptions varied = plain;
     for (const int threads : {2, 3}) {
       varied.threads = threads;
-      expect_same_bits(got, execute(op, inputs, cotangents, varied), type + ", " + std::to_string(threads) + " threads");
+      expect_same_bits(got, execute(op, inputs, cotangents, varied),
+                       type + ", " + std::to_string(threads) + " threads");
     }
     varied = plain;
     varied.when = Weights::Later;

@@ -1,6 +1,6 @@
 // One struct per op buys all its tests: forward against the naive float64 reference, gradients against finite
-// differences of that reference, overwrite and accumulate, weight gradients now and later, several thread counts with
-// equal bits, release and refill, float64, float32 and bfloat16.
+// differences of that reference, overwrite and accumulate, weight gradients now and later, several thread
+// counts with equal bits, release and refill, float64, float32 and bfloat16.
 #pragma once
 #include <map>
 #include <string>
@@ -44,10 +44,10 @@ class OpCase {
 
   // Set where an op differs from the common rule.
   double float64_tolerance = 1e-11, float32_tolerance = 2e-5, bfloat16_tolerance = 3e-2;
-  double difference_tolerance = 2e-6;    // of finite differences, relative to the gradient's norm
+  double difference_tolerance = 2e-6;  // of finite differences, relative to the gradient's norm
   double difference_step = 1e-5;
-  bool bfloat16 = true;                  // false: the op takes Acc types only
-  std::optional<Recompute> releases;     // the outputs can be released under this policy
+  bool bfloat16 = true;               // false: the op takes Acc types only
+  std::optional<Recompute> releases;  // the outputs can be released under this policy
   std::uint64_t seed = 1;
 };
 
@@ -56,7 +56,8 @@ void check_op(const OpCase& op);
 
 // Uploads a host array / int ids as a tensor (for non-differentiable arguments: labels, documents, indices).
 Tensor upload(device::Device& device, const reference::Array& values, DType dtype);
-Tensor upload_int(device::Device& device, const std::vector<std::int64_t>& values, Dims dims, DType dtype = DType::Int32);
+Tensor upload_int(device::Device& device, const std::vector<std::int64_t>& values, Dims dims,
+                  DType dtype = DType::Int32);
 
 // Relative difference ||a - b|| / max(||b||, tiny).
 double relative_error(const std::vector<double>& a, const std::vector<double>& b);

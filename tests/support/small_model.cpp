@@ -6,7 +6,8 @@
 namespace strata::test {
 namespace {
 
-residual::Config with(residual::Type type, std::optional<std::int64_t> blocks = {}, std::int64_t streams = 4) {
+residual::Config with(residual::Type type, std::optional<std::int64_t> blocks = {},
+                      std::int64_t streams = 4) {
   residual::Config c;
   c.type = type;
   c.num_blocks = blocks;
@@ -22,7 +23,8 @@ void move_weights(ParameterStore& store, const ModelRun& run) {
     const Philox random(run.seed, "moved " + name);
     std::vector<double> values(found.slice.dims.numel());
     const bool norm = name.ends_with("norm.weight");
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] = (norm ? 1 : 0) + run.scale_norms * random.normal(i);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = (norm ? 1 : 0) + run.scale_norms * random.normal(i);
     store.set(name, values);
   }
 }
@@ -55,7 +57,8 @@ class Collect final : public Observer {
   ModelResult& result_;
 };
 
-void add_losses(device::Device& device, const model::Losses& losses, const model::ModelConfig& config, ModelResult& r) {
+void add_losses(device::Device& device, const model::Losses& losses, const model::ModelConfig& config,
+                ModelResult& r) {
   const auto scalar = [&](const Var& v) { return to_host(device, v.value, "test").at(0); };
   r.lm_loss += scalar(losses.lm);
   for (const Var& aux : losses.aux) r.aux_loss += scalar(aux);
@@ -80,16 +83,18 @@ void add_loads(device::Device& device, const model::Stage& stage, ModelResult& r
   for (nn::Moe* moe : stage.moes()) r.loads.push_back(to_host(device, moe->load(), "test"));
 }
 
-std::string compare_boundary(const residual::State& state, const residual::Boundary& boundary, std::int64_t tokens) {
+std::string compare_boundary(const residual::State& state, const residual::Boundary& boundary,
+                             std::int64_t tokens) {
   if (state.items.size() != boundary.size())
     return concat(state.items.size(), " items, ", boundary.size(), " declared");
   for (std::size_t i = 0; i < boundary.size(); ++i) {
     Dims dims{tokens};
     for (const std::int64_t e : boundary[i].shape) dims.extent[dims.rank++] = e;
     const residual::Item& item = state.items[i];
-    if (item.name != boundary[i].name || item.sealed != boundary[i].sealed || !(item.var.value.dims() == dims))
-      return concat("item ", item.name, " ", item.var.value.dims().text(), " sealed=", item.sealed, ", declared ",
-                    boundary[i].name, " ", dims.text(), " sealed=", boundary[i].sealed);
+    if (item.name != boundary[i].name || item.sealed != boundary[i].sealed ||
+        !(item.var.value.dims() == dims))
+      return concat("item ", item.name, " ", item.var.value.dims().text(), " sealed=", item.sealed,
+                    ", declared ", boundary[i].name, " ", dims.text(), " sealed=", boundary[i].sealed);
   }
   return {};
 }
@@ -150,7 +155,8 @@ model::HostBatch small_batch(const model::ModelConfig& config, std::int64_t rows
   for (std::int64_t i = 0; i < rows * length; ++i) {
     b.input_ids.push_back(std::int64_t(random.bits(3 * i) % std::uint64_t(config.vocab_size)));
     const bool counted = random.uniform(3 * i + 1) < 0.85;
-    b.labels.push_back(counted ? std::int64_t(random.bits(3 * i + 2) % std::uint64_t(config.vocab_size)) : -100);
+    b.labels.push_back(counted ? std::int64_t(random.bits(3 * i + 2) % std::uint64_t(config.vocab_size))
+                               : -100);
     if (documents) b.documents.push_back(i % length < length / 2 ? 0 : i % length < 3 * length / 4 ? 7 : 9);
   }
   return b;
@@ -180,7 +186,8 @@ ModelResult run_model(const model::ModelConfig& config, const model::HostBatch& 
   return result;
 }
 
-CutResult run_cut(const model::ModelConfig& config, const model::HostBatch& batch, int cut, const ModelRun& run) {
+CutResult run_cut(const model::ModelConfig& config, const model::HostBatch& batch, int cut,
+                  const ModelRun& run) {
   device::Device device(device_options());
   const int layers = int(config.num_hidden_layers);
   Side low(device, config, {0, cut, true, false}, run), high(device, config, {cut, layers, false, true}, run);

@@ -29,12 +29,12 @@ model::HostBatch small_batch(const model::ModelConfig& config, std::int64_t rows
 
 struct ModelRun {
   DType compute = DType::Float64;
-  Tape::Options tape;                // recompute policy
+  Tape::Options tape;  // recompute policy
   bool recompute_layers = false;
   Weights when = Weights::Now;
-  std::int64_t micro_batch = 0;      // rows; 0: all at once
+  std::int64_t micro_batch = 0;  // rows; 0: all at once
   std::uint64_t seed = 3;
-  double scale_norms = 0.3;          // weights away from their initial values, so that every gradient is alive
+  double scale_norms = 0.3;  // weights away from their initial values, so that every gradient is alive
   std::function<void(ParameterStore&)> prepare;
 };
 struct ModelResult {
@@ -45,14 +45,17 @@ struct ModelResult {
   std::vector<std::vector<double>> loads;
   std::map<std::string, std::vector<double>> observed;
 };
-ModelResult run_model(const model::ModelConfig& config, const model::HostBatch& batch, const ModelRun& run = {});
+ModelResult run_model(const model::ModelConfig& config, const model::HostBatch& batch,
+                      const ModelRun& run = {});
 
-// Layers [0, cut) and [cut, L) as two stages with stores of their own, joined only by what boundary() declares.
+// Layers [0, cut) and [cut, L) as two stages with stores of their own, joined only by what boundary()
+// declares.
 struct CutResult {
   ModelResult whole;
   std::map<std::string, std::vector<double>> sealed;  // values that crossed and will not change again
   std::string boundary_fault;                         // empty: state == boundary
 };
-CutResult run_cut(const model::ModelConfig& config, const model::HostBatch& batch, int cut, const ModelRun& run = {});
+CutResult run_cut(const model::ModelConfig& config, const model::HostBatch& batch, int cut,
+                  const ModelRun& run = {});
 
 }  // namespace strata::test

@@ -1,5 +1,6 @@
-// The device tests run on. STRATA_TEST_STREAM=queued: jobs run late and in random order, memory is unreachable outside
-// jobs and starts as NaN, so that a missing wait, an early host read or an unwritten value fails.
+// The device tests run on. STRATA_TEST_STREAM=queued: jobs run late and in random order, memory is
+// unreachable outside jobs and starts as NaN, so that a missing wait, an early host read or an unwritten
+// value fails.
 #pragma once
 #include "device/device.h"
 
