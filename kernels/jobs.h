@@ -495,32 +495,51 @@ struct Sgd {
 };
 
 // The CPU overloads, one file a topic in kernels/cpu/.
-#define STRATA_CPU_JOB(Job) void run(CpuStream& stream, const Job& job);
-STRATA_CPU_JOB(Fill)
-STRATA_CPU_JOB(Copy) STRATA_CPU_JOB(Add) STRATA_CPU_JOB(Sum) STRATA_CPU_JOB(SumSquares) STRATA_CPU_JOB(
-    ConcatColumns) STRATA_CPU_JOB(SplitColumns) STRATA_CPU_JOB(Gemm) STRATA_CPU_JOB(GroupedGemm)
-    STRATA_CPU_JOB(GroupedGemmWeight) STRATA_CPU_JOB(RmsNormForward) STRATA_CPU_JOB(RmsNormBackward)
-        STRATA_CPU_JOB(SwiGluForward) STRATA_CPU_JOB(SwiGluBackward) STRATA_CPU_JOB(Rope) STRATA_CPU_JOB(
-            MlaLatentForward) STRATA_CPU_JOB(MlaLatentBackward) STRATA_CPU_JOB(AttentionForward)
-            STRATA_CPU_JOB(AttentionBackward) STRATA_CPU_JOB(EmbeddingForward)
-                STRATA_CPU_JOB(EmbeddingBackward) STRATA_CPU_JOB(CrossEntropyForward)
-                    STRATA_CPU_JOB(CrossEntropyBackward) STRATA_CPU_JOB(RouterForward)
-                        STRATA_CPU_JOB(RouterBackward) STRATA_CPU_JOB(RouterBiasUpdate)
-                            STRATA_CPU_JOB(PlanRouting) STRATA_CPU_JOB(GatherRows)
-                                STRATA_CPU_JOB(GatherRowsBackward) STRATA_CPU_JOB(CombineRows)
-                                    STRATA_CPU_JOB(CombineRowsBackward) STRATA_CPU_JOB(DepthAttendForward)
-                                        STRATA_CPU_JOB(DepthAttendBackward) STRATA_CPU_JOB(DepthMergeForward)
-                                            STRATA_CPU_JOB(DepthMergeBackward) STRATA_CPU_JOB(DepthWeights)
-                                                STRATA_CPU_JOB(HyperCoefForward)
-                                                    STRATA_CPU_JOB(HyperCoefBackward)
-                                                        STRATA_CPU_JOB(HyperReadForward)
-                                                            STRATA_CPU_JOB(HyperReadBackward)
-                                                                STRATA_CPU_JOB(HyperWriteForward)
-                                                                    STRATA_CPU_JOB(HyperWriteBackward)
-                                                                        STRATA_CPU_JOB(SpreadStreams)
-                                                                            STRATA_CPU_JOB(SumStreams)
-                                                                                STRATA_CPU_JOB(AdamW)
-                                                                                    STRATA_CPU_JOB(Sgd)
-#undef STRATA_CPU_JOB
+void run(CpuStream& stream, const Fill& job);
+void run(CpuStream& stream, const Copy& job);
+void run(CpuStream& stream, const Add& job);
+void run(CpuStream& stream, const Sum& job);
+void run(CpuStream& stream, const SumSquares& job);
+void run(CpuStream& stream, const ConcatColumns& job);
+void run(CpuStream& stream, const SplitColumns& job);
+void run(CpuStream& stream, const Gemm& job);
+void run(CpuStream& stream, const GroupedGemm& job);
+void run(CpuStream& stream, const GroupedGemmWeight& job);
+void run(CpuStream& stream, const RmsNormForward& job);
+void run(CpuStream& stream, const RmsNormBackward& job);
+void run(CpuStream& stream, const SwiGluForward& job);
+void run(CpuStream& stream, const SwiGluBackward& job);
+void run(CpuStream& stream, const Rope& job);
+void run(CpuStream& stream, const MlaLatentForward& job);
+void run(CpuStream& stream, const MlaLatentBackward& job);
+void run(CpuStream& stream, const AttentionForward& job);
+void run(CpuStream& stream, const AttentionBackward& job);
+void run(CpuStream& stream, const EmbeddingForward& job);
+void run(CpuStream& stream, const EmbeddingBackward& job);
+void run(CpuStream& stream, const CrossEntropyForward& job);
+void run(CpuStream& stream, const CrossEntropyBackward& job);
+void run(CpuStream& stream, const RouterForward& job);
+void run(CpuStream& stream, const RouterBackward& job);
+void run(CpuStream& stream, const RouterBiasUpdate& job);
+void run(CpuStream& stream, const PlanRouting& job);
+void run(CpuStream& stream, const GatherRows& job);
+void run(CpuStream& stream, const GatherRowsBackward& job);
+void run(CpuStream& stream, const CombineRows& job);
+void run(CpuStream& stream, const CombineRowsBackward& job);
+void run(CpuStream& stream, const DepthAttendForward& job);
+void run(CpuStream& stream, const DepthAttendBackward& job);
+void run(CpuStream& stream, const DepthMergeForward& job);
+void run(CpuStream& stream, const DepthMergeBackward& job);
+void run(CpuStream& stream, const DepthWeights& job);
+void run(CpuStream& stream, const HyperCoefForward& job);
+void run(CpuStream& stream, const HyperCoefBackward& job);
+void run(CpuStream& stream, const HyperReadForward& job);
+void run(CpuStream& stream, const HyperReadBackward& job);
+void run(CpuStream& stream, const HyperWriteForward& job);
+void run(CpuStream& stream, const HyperWriteBackward& job);
+void run(CpuStream& stream, const SpreadStreams& job);
+void run(CpuStream& stream, const SumStreams& job);
+void run(CpuStream& stream, const AdamW& job);
+void run(CpuStream& stream, const Sgd& job);
 
 }  // namespace strata::kernels
