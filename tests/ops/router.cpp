@@ -69,7 +69,9 @@ TEST(Router, Softmax) { check_op(RouterCase(15, 6, 3, {Scoring::Softmax, 2, 1, 1
 TEST(Router, SoftmaxRawGatesGroups) {
   check_op(RouterCase(9, 8, 1, {Scoring::Softmax, 3, 4, 2, false, 2, 0.05, 0.02}));
 }
-TEST(Router, SigmoidGroupsOfOne) { check_op(RouterCase(10, 6, 2, {Scoring::Sigmoid, 2, 6, 3, true, 1, 0.1, 0.01})); }
+TEST(Router, SigmoidGroupsOfOne) {
+  check_op(RouterCase(10, 6, 2, {Scoring::Sigmoid, 2, 6, 3, true, 1, 0.1, 0.01}));
+}
 TEST(Router, AllExpertsOneToken) {
   check_op(RouterCase(1, 5, 1, {Scoring::Sigmoid, 5, 1, 1, true, 1, 0.02, 0.003}));
 }
@@ -92,7 +94,8 @@ void expect_reference_choices(std::int64_t experts, kernels::RouterRule rule) {
   device::Device device;
   Tape tape(device);
   const Tensor load = upload_int(device, std::vector<std::int64_t>(experts, 0), {experts}, DType::Int64);
-  const ops::Routed r = ops::route(tape, tape.leaf(upload(device, logits, DType::Float64)), {}, rule, 1, load);
+  const ops::Routed r =
+      ops::route(tape, tape.leaf(upload(device, logits, DType::Float64)), {}, rule, 1, load);
   EXPECT_EQ(to_host_int(device, r.indices, "test"), want.experts);
   EXPECT_EQ(to_host_int(device, load, "test"), want.loads);
 }
@@ -111,7 +114,8 @@ TEST(Router, AReplayCountsNothing) {
   device::Device device;
   Tape tape(device, {.replay = true});
   const Tensor load = upload_int(device, {5, 0, 2}, {3}, DType::Int64);
-  ops::route(tape, tape.leaf(upload(device, Array({1, 3}, {1, 2, 3}), DType::Float32)), {}, {.top_k = 2}, 1, load);
+  ops::route(tape, tape.leaf(upload(device, Array({1, 3}, {1, 2, 3}), DType::Float32)), {}, {.top_k = 2}, 1,
+             load);
   EXPECT_EQ(to_host_int(device, load, "test"), (std::vector<std::int64_t>{5, 0, 2}));
 }
 
