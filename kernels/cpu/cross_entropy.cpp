@@ -1,6 +1,7 @@
 // Cross entropy of logits [T,V] against labels, and its gradient softmax - onehot; label < 0: not counted.
 #include <cmath>
 
+#include "kernels/cpu/exp.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/jobs.h"
 
@@ -16,9 +17,11 @@ void forward(const CrossEntropyForward& job) {
   parallel_for(T, [&](std::int64_t t) {
     const A* row = logits + t * V;
     A high = row[0];
-    for (std::int64_t v = 1; v < V; ++v) high = std::max(high, row[v]);
+#pragma omp simd reduction(max : high)
+    for (std::int64_t v = 1; v < V; ++v) high = row[v] > high ? row[v] : high;
     A sum = 0;
-    for (std::int64_t v = 0; v < V; ++v) sum += std::exp(row[v] - high);
+#pragma omp simd reduction(+ : sum)
+    for (std::int64_t v = 0; v < V; ++v) sum += fast_exp(row[v] - high);
     lse[t] = high + std::log(sum);
     loss[t] = labels[t] < 0 ? A(0) : lse[t] - row[labels[t]];
   });
@@ -35,10 +38,10 @@ void backward(const CrossEntropyBackward& job) {
     const A* row = logits + t * V;
     G* out = dlogits + t * V;
     if (labels[t] < 0) return void(std::fill(out, out + V, G(0)));
-    for (std::int64_t v = 0; v < V; ++v) {
-      const A p = std::exp(row[v] - lse[t]);
-      out[v] = G(scale * (v == labels[t] ? p - A(1) : p));
-    }
+    const A factor = scale, shift = lse[t], hit = factor * (fast_exp(row[labels[t]] - shift) - A(1));
+#pragma omp simd
+    for (std::int64_t v = 0; v < V; ++v) out[v] = G(factor * fast_exp(row[v] - shift));
+    out[labels[t]] = G(hit);
   });
 }
 

@@ -8,7 +8,8 @@ namespace strata::kernels {
 
 inline double fast_exp(double x) { return std::exp(x); }
 
-// Within 2 ulp: 2^n e^r with |r| <= ln(2)/2, e^r by the polynomial of Cephes' expf. Zero below -87.
+// Within 2 ulp: 2^n e^r with |r| <= ln(2)/2, e^r by the polynomial of Cephes' expf. Zero below -87; NaN stays
+// NaN.
 inline float fast_exp(float x) {
   const float low = -87.0f, high = 88.7228f;
   const float magic = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
@@ -26,7 +27,8 @@ inline float fast_exp(float x) {
   const auto power = std::bit_cast<std::uint32_t>(shifted) << 23;
   const float e = std::bit_cast<float>(std::bit_cast<std::uint32_t>(p) + power);
   const float finite = x > high ? INFINITY : e;
-  return x < low ? 0.0f : finite;
+  const float number = x < low ? 0.0f : finite;
+  return x != x ? x : number;  // the sum of bits above may turn a NaN into a number
 }
 
 template <class A>

@@ -5,16 +5,12 @@
 #include <cmath>
 #include <vector>
 
+#include "kernels/cpu/exp.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/jobs.h"
 
 namespace strata::kernels {
 namespace {
-
-template <class A>
-A sigmoid(A x) {
-  return A(1) / (A(1) + std::exp(-x));
-}
 
 template <class A>
 void start(const A* logits, std::int64_t n, A* m) {

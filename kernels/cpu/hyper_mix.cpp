@@ -18,6 +18,11 @@ A dot(const A* a, const A* b, std::int64_t n) {
 }
 
 template <class A>
+void scale(A* to, A factor, const A* from, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) to[i] = factor * from[i];
+}
+
+template <class A>
 void add_scaled(A* to, A factor, const A* from, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) to[i] += factor * from[i];
 }
@@ -67,7 +72,7 @@ void read_backward(const HyperReadBackward& job) {
       load_row(job.x, (t * n + i) * D, D, x);
       dpre[i] = dot(dz, x, D);
       if (!job.dx) continue;
-      for (std::int64_t k = 0; k < D; ++k) x[k] = coef[t * C + i] * dz[k];
+      scale(x, coef[t * C + i], dz, D);
       store_row(job.dx.view, (t * n + i) * D, D, x, job.dx.mode);
     }
     if (job.dcoef) put_coef(job.dcoef, t, C, 0, n, dpre);
@@ -84,7 +89,7 @@ void write(const HyperWriteForward& job) {
     load_row(job.y, t * D, D, y);
     if (job.x) load_row(job.x, t * n * D, n * D, x);
     for (std::int64_t i = 0; i < n; ++i) {
-      for (std::int64_t k = 0; k < D; ++k) next[k] = post[i] * y[k];
+      scale(next, post[i], y, D);
       for (std::int64_t j = 0; j < n && job.x; ++j) add_scaled(next, res[i * n + j], x + j * D, D);
       store_row(job.next, (t * n + i) * D, D, next, Write::Overwrite);
     }

@@ -27,7 +27,8 @@ struct Choice {
         picked(std::max(experts, r.groups)),
         taken(new bool[std::max(experts, r.groups)]) {}
 
-  // A group is worth the sum of its two best choice scores (sigmoid) or its best (softmax).
+  // A group is worth the sum of its two best choice scores (sigmoid), or its best (softmax, or a group of
+  // one).
   A worth(std::int64_t g) const {
     A first = -std::numeric_limits<A>::infinity(), second = first;
     for (std::int64_t e = g * per_group; e < (g + 1) * per_group; ++e) {
@@ -36,7 +37,7 @@ struct Choice {
       else if (value[e] > second)
         second = value[e];
     }
-    return rule.scoring == Scoring::Softmax ? first : first + second;
+    return rule.scoring == Scoring::Softmax || per_group == 1 ? first : first + second;
   }
   void keep_best_groups() {
     if (rule.groups == 1) return;
@@ -107,7 +108,7 @@ void forward(CpuStream& stream, const RouterForward& job) {
       score(job.rule.scoring, x, E, s);
       choice.choose(s, bias, indices + t * K);
       gates_of(job.rule, x, s, indices + t * K, gates + t * K);
-      const A lse = log_sum_exp(x, E);
+      const A lse = job.rule.z_coef != 0 ? log_sum_exp(x, E) : A(0);
       z[t] = lse * lse;
       if (!balanced) continue;
       shares(

@@ -7,8 +7,9 @@
 
 namespace strata::kernels {
 
+// Not the vector form of exp.h: equal logits get equal bits wherever they stand, so that ties stay ties.
 template <class A>
-A sigmoid(A x) {
+A logistic(A x) {
   return A(1) / (A(1) + std::exp(-x));
 }
 
@@ -30,7 +31,7 @@ template <class A>
 void score(Scoring scoring, const A* logits, std::int64_t E, A* scores) {
   const A lse = scoring == Scoring::Softmax ? log_sum_exp(logits, E) : A(0);
   for (std::int64_t e = 0; e < E; ++e)
-    scores[e] = scoring == Scoring::Softmax ? std::exp(logits[e] - lse) : sigmoid(logits[e]);
+    scores[e] = scoring == Scoring::Softmax ? std::exp(logits[e] - lse) : logistic(logits[e]);
 }
 
 // score_i / sum of scores over n experts picked by `at(i)`: through logarithms.

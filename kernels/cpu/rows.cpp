@@ -65,7 +65,8 @@ void combine_backward(const CombineRowsBackward& job) {
         for (std::int64_t i = 0; i < D; ++i) dot += dy[i] * row[i];
         if (dgates) put(dgates[t * K + k], dot, job.dgates.mode);
         if (!job.drows) continue;
-        for (std::int64_t i = 0; i < D; ++i) row[i] = gates[t * K + k] * dy[i];
+        const A g = gates[t * K + k];
+        for (std::int64_t i = 0; i < D; ++i) row[i] = g * dy[i];
         store_row(job.drows.view, r * D, D, row.data(), job.drows.mode);
       }
     }

@@ -112,7 +112,7 @@ void check_tiling(const std::string& path, const std::map<std::string, FileTenso
   for (const auto& [begin, end] : spans) {
     if (begin != at)
       refuse(path,
-             concat("its data has a ", begin > at ? "hole" : "overlap", " at byte ", std::min(at, begin)));
+             concat("its data has ", begin > at ? "a hole" : "an overlap", " at byte ", std::min(at, begin)));
     at = end;
   }
   if (at != data_bytes)

@@ -54,12 +54,13 @@ MoeOutput Moe::forward(Tape& tape, const Var& x, const Context& context) const {
       ops::route(tape, logits, bias_ ? bias_->value : Tensor(), rule, context.sequences.batch, load_);
   const ops::RoutingPlan plan = ops::plan_routing(tape, routed.indices, config_.experts);
   const Var rows = ops::gather_rows(tape, x, plan);
+  const Var shared =
+      shared_ ? shared_->forward(tape, x) : Var();  // needs no expert: can run while rows travel
   const Var hidden = ops::swiglu(tape, ops::grouped_linear(tape, rows, *gate_up_, plan.offsets));
   const Var experts = ops::grouped_linear(tape, hidden, *down_, plan.offsets);
   tape.release({hidden}, Recompute::Activation);
-  Var y = ops::combine_rows(tape, experts, routed.gates, plan);
-  if (shared_) y = ops::add(tape, y, shared_->forward(tape, x));
-  return {y, routed.aux};
+  const Var y = ops::combine_rows(tape, experts, routed.gates, plan);
+  return {shared_ ? ops::add(tape, y, shared) : y, routed.aux};
 }
 
 void Moe::update_bias(double speed) {

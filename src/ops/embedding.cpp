@@ -16,7 +16,7 @@ struct EmbeddingWork final : WeightWork {
 };
 
 struct EmbeddingNode final : Node {
-  Var y;
+  Var y;  // slot only
   Tensor ids;
   Parameter* weight;
 
@@ -37,11 +37,11 @@ struct EmbeddingNode final : Node {
 Var embedding(Tape& tape, const Tensor& ids, Parameter& weight) {
   Shapes s("embedding");
   s(ids, "ids", "T")(weight.value, "weight", "V D");
+  const Var y = tape.output(tape.empty({s["T"], s["D"]}, weight.value.dtype()));
   auto node = std::make_unique<EmbeddingNode>();
-  node->y = tape.output(tape.empty({s["T"], s["D"]}, weight.value.dtype()));
+  node->y.slot = y.slot;
   node->ids = ids;
   node->weight = &weight;
-  const Var y = node->y;
   tape.stream().run(kernels::EmbeddingForward{.ids = ids, .weight = weight.value, .y = y.value});
   tape.record(std::move(node), {y});
   return y;

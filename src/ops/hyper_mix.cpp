@@ -6,7 +6,8 @@ namespace strata::ops {
 namespace {
 
 struct HyperReadNode final : Node {
-  Var x, coef, z;
+  Var x, coef;
+  Var z;  // slot only
 
   std::string_view name() const override { return "hyper_read"; }
   std::vector<Tensor> saved() const override { return {x.value, coef.value}; }
@@ -20,7 +21,8 @@ struct HyperReadNode final : Node {
 };
 
 struct HyperWriteNode final : Node {
-  Var x, y, coef, next;  // x without a value: none
+  Var x, y, coef;  // x without a value: none
+  Var next;        // slot only
 
   std::string_view name() const override { return "hyper_write"; }
   std::vector<Tensor> saved() const override { return {x.value, y.value, coef.value}; }
@@ -36,7 +38,7 @@ struct HyperWriteNode final : Node {
 };
 
 struct SpreadNode final : Node {
-  Var x, y;
+  Var x, y;  // slots only
 
   std::string_view name() const override { return "spread_streams"; }
   std::vector<Tensor> saved() const override { return {}; }
@@ -47,7 +49,7 @@ struct SpreadNode final : Node {
 };
 
 struct SumNode final : Node {
-  Var x, y;
+  Var x, y;  // slots only
   double scale;
 
   std::string_view name() const override { return "sum_streams"; }
@@ -64,11 +66,11 @@ struct SumNode final : Node {
 Var hyper_read(Tape& tape, const Var& x, const Var& coef) {
   Shapes s("hyper_read");
   s(x.value, "x", "T n D").bind("C", s["n"] * (s["n"] + 2))(coef.value, "coef", "T C");
+  const Var z = tape.output(tape.empty({s["T"], s["D"]}, x.value.dtype()));
   auto node = std::make_unique<HyperReadNode>();
   node->x = x;
   node->coef = coef;
-  node->z = tape.output(tape.empty({s["T"], s["D"]}, x.value.dtype()));
-  const Var z = node->z;
+  node->z.slot = z.slot;
   tape.stream().run(kernels::HyperReadForward{.x = x.value, .coef = coef.value, .z = z.value});
   tape.record(std::move(node), {z});
   return z;
@@ -79,12 +81,12 @@ Var hyper_write(Tape& tape, const Var* x, const Var& y, const Var& coef, std::in
   Shapes s("hyper_write");
   s.bind("n", streams).bind("C", streams * (streams + 2))(y.value, "y", "T D")(coef.value, "coef", "T C");
   if (x) s(x->value, "x", "T n D");
+  const Var next = tape.output(tape.empty({s["T"], streams, s["D"]}, y.value.dtype()), grad_dtype);
   auto node = std::make_unique<HyperWriteNode>();
   if (x) node->x = *x;
   node->y = y;
   node->coef = coef;
-  node->next = tape.output(tape.empty({s["T"], streams, s["D"]}, y.value.dtype()), grad_dtype);
-  const Var next = node->next;
+  node->next.slot = next.slot;
   tape.stream().run(
       kernels::HyperWriteForward{.x = node->x.value, .y = y.value, .coef = coef.value, .next = next.value});
   tape.record(std::move(node), {next});
@@ -94,10 +96,10 @@ Var hyper_write(Tape& tape, const Var* x, const Var& y, const Var& coef, std::in
 Var spread_streams(Tape& tape, const Var& x, std::int64_t streams, std::optional<DType> grad_dtype) {
   Shapes s("spread_streams");
   s(x.value, "x", "T D");
+  const Var y = tape.output(tape.empty({s["T"], streams, s["D"]}, x.value.dtype()), grad_dtype);
   auto node = std::make_unique<SpreadNode>();
-  node->x = x;
-  node->y = tape.output(tape.empty({s["T"], streams, s["D"]}, x.value.dtype()), grad_dtype);
-  const Var y = node->y;
+  node->x.slot = x.slot;
+  node->y.slot = y.slot;
   tape.stream().run(kernels::SpreadStreams{.x = x.value, .y = y.value});
   tape.record(std::move(node), {y});
   return y;
@@ -106,11 +108,11 @@ Var spread_streams(Tape& tape, const Var& x, std::int64_t streams, std::optional
 Var sum_streams(Tape& tape, const Var& x, double scale) {
   Shapes s("sum_streams");
   s(x.value, "x", "T n D");
+  const Var y = tape.output(tape.empty({s["T"], s["D"]}, x.value.dtype()));
   auto node = std::make_unique<SumNode>();
-  node->x = x;
+  node->x.slot = x.slot;
+  node->y.slot = y.slot;
   node->scale = scale;
-  node->y = tape.output(tape.empty({s["T"], s["D"]}, x.value.dtype()));
-  const Var y = node->y;
   tape.stream().run(kernels::SumStreams{.x = x.value, .y = y.value, .scale = scale});
   tape.record(std::move(node), {y});
   return y;

@@ -6,7 +6,7 @@ namespace strata::ops {
 namespace {
 
 struct GatherNode final : Node {
-  Var x, rows;
+  Var x, rows;  // slots only
   Tensor slot_row;
 
   std::string_view name() const override { return "gather_rows"; }
@@ -18,7 +18,8 @@ struct GatherNode final : Node {
 };
 
 struct CombineNode final : Node {
-  Var rows, gates, y;
+  Var rows, gates;
+  Var y;  // slot only
   Tensor slot_row;
 
   std::string_view name() const override { return "combine_rows"; }
@@ -38,11 +39,11 @@ struct CombineNode final : Node {
 Var gather_rows(Tape& tape, const Var& x, const RoutingPlan& plan) {
   Shapes s("gather_rows");
   s(x.value, "x", "T D")(plan.row_slot, "row_slot", "R");
+  const Var rows = tape.output(tape.empty({s["R"], s["D"]}, x.value.dtype()));
   auto node = std::make_unique<GatherNode>();
-  node->x = x;
-  node->rows = tape.output(tape.empty({s["R"], s["D"]}, x.value.dtype()));
+  node->x.slot = x.slot;
+  node->rows.slot = rows.slot;
   node->slot_row = plan.slot_row;
-  const Var rows = node->rows;
   tape.stream().run(kernels::GatherRows{.x = x.value, .row_slot = plan.row_slot, .rows = rows.value});
   tape.record(std::move(node), {rows});
   return rows;
@@ -52,12 +53,12 @@ Var combine_rows(Tape& tape, const Var& rows, const Var& gates, const RoutingPla
   Shapes s("combine_rows");
   s(rows.value, "rows", "R D")(gates.value, "gates", "T K")(plan.slot_row, "slot_row", "R")
       .bind("R", s["T"] * s["K"]);
+  const Var y = tape.output(tape.empty({s["T"], s["D"]}, rows.value.dtype()));
   auto node = std::make_unique<CombineNode>();
   node->rows = rows;
   node->gates = gates;
-  node->y = tape.output(tape.empty({s["T"], s["D"]}, rows.value.dtype()));
+  node->y.slot = y.slot;
   node->slot_row = plan.slot_row;
-  const Var y = node->y;
   tape.stream().run(kernels::CombineRows{
       .rows = rows.value, .gates = gates.value, .slot_row = plan.slot_row, .y = y.value});
   tape.record(std::move(node), {y});

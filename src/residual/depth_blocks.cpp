@@ -50,8 +50,7 @@ void DepthBlocks::add_convolutions(const Config& config, ParameterStore& store) 
 }
 
 std::string DepthBlocks::prefix(Slot target) const {
-  if (target == head()) return "model.out_res";
-  return concat("model.layers.", target.layer(), target.is_attention() ? ".attn_res" : ".mlp_res");
+  return target == head() ? "model.out_res" : parameter_prefix(target);
 }
 
 int DepthBlocks::last_of_block(Slot slot) const {

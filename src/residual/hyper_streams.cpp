@@ -18,10 +18,6 @@ Init biased(std::function<bool(std::int64_t)> chosen) {
 
 }  // namespace
 
-std::string residual_prefix(Slot slot) {
-  return concat("model.layers.", slot.layer(), slot.is_attention() ? ".attn_res" : ".mlp_res");
-}
-
 HyperStreams::HyperStreams(const Config& config, const Shape& shape, ParameterStore& store)
     : config_(config) {
   for (int l = 1; l <= shape.sublayers; ++l) slots_.push_back(add_slot({l}, shape, store));
@@ -35,7 +31,7 @@ HyperStreams::HyperStreams(const Config& config, const Shape& shape, ParameterSt
 
 ops::HyperParameters HyperStreams::add_slot(Slot slot, const Shape& shape, ParameterStore& store) const {
   const std::int64_t n = config_.streams, favoured = slot.number % n;
-  const std::string t = residual_prefix(slot);
+  const std::string t = parameter_prefix(slot);
   const auto add = [&](const char* name, Dims dims, Init init) {
     return &add_full(store, t + name, dims, std::move(init));
   };

@@ -25,7 +25,4 @@ class HyperStreams {
   Parameter *phi_ = nullptr, *alpha_ = nullptr, *bias_ = nullptr;  // head mix
 };
 
-// "model.layers.{i}.attn_res" or "model.layers.{i}.mlp_res".
-std::string residual_prefix(Slot slot);
-
 }  // namespace strata::residual

@@ -4,6 +4,10 @@
 
 namespace strata::residual {
 
+std::string parameter_prefix(Slot slot) {
+  return concat("model.layers.", slot.layer(), slot.is_attention() ? ".attn_res" : ".mlp_res");
+}
+
 Item* State::find(const std::string& name) {
   const auto it = std::find_if(items.begin(), items.end(), [&](const Item& i) { return i.name == name; });
   return it == items.end() ? nullptr : &*it;

@@ -21,6 +21,10 @@ struct Slot {
   bool is_attention() const { return number % 2 == 1; }
 };
 
+// "model.layers.{i}.attn_res" or "model.layers.{i}.mlp_res": where a sub-layer's residual parameters are
+// named.
+std::string parameter_prefix(Slot slot);
+
 // Slots [first, last] that one tape runs.
 struct SlotRange {
   Slot first, last;

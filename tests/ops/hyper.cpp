@@ -55,7 +55,13 @@ struct HyperCase final : OpCase {
 
 TEST(Hyper, FourStreams) { check_op(HyperCase(19, 4, 11, 20)); }
 TEST(Hyper, TwoStreamsOneToken) { check_op(HyperCase(1, 2, 7, 20)); }
-TEST(Hyper, EightStreamsFewIterations) { check_op(HyperCase(5, 8, 3, 3)); }
+TEST(Hyper, ThreeToEightStreamsFewIterations) {
+  for (const std::int64_t n : {3, 5, 6, 7, 8}) {
+    HyperCase c(5, n, 3, 3);
+    c.float32_tolerance = 1e-4;  // the gradients of the alphas are sums that nearly cancel
+    check_op(c);
+  }
+}
 TEST(Hyper, OneStream) { check_op(HyperCase(17, 1, 5, 1)); }
 TEST(Hyper, WithoutStreams) {
   HyperCase c(9, 3, 5, 4);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "reference/router.h"
 #include "support/op_case.h"
 
@@ -69,6 +71,9 @@ TEST(Router, Softmax) { check_op(RouterCase(15, 6, 3, {Scoring::Softmax, 2, 1, 1
 TEST(Router, SoftmaxRawGatesGroups) {
   check_op(RouterCase(9, 8, 1, {Scoring::Softmax, 3, 4, 2, false, 2, 0.05, 0.02}));
 }
+TEST(Router, SigmoidGroupsOfOne) {
+  check_op(RouterCase(10, 6, 2, {Scoring::Sigmoid, 2, 6, 3, true, 1, 0.1, 0.01}));
+}
 TEST(Router, AllExpertsOneToken) {
   check_op(RouterCase(1, 5, 1, {Scoring::Sigmoid, 5, 1, 1, true, 1, 0.02, 0.003}));
 }
@@ -76,6 +81,63 @@ TEST(Router, ScoresThatVanish) {
   RouterCase c(12, 6, 2, {Scoring::Sigmoid, 2, 1, 1, true, 1, 0.5, 0});
   c.shift = -60;
   check_op(c);
+}
+
+// All scores are 0 in float32: the lower index wins, and shares are still those of the exact scores.
+TEST(Router, ScoresThatUnderflow) {
+  device::Device device;
+  Tape tape(device);
+  const Tensor load = upload_int(device, {0, 0, 0}, {3}, DType::Int64);
+  const Var logits = tape.leaf(upload(device, Array({1, 3}, {-121, -120, -119}), DType::Float32));
+  const kernels::RouterRule rule{Scoring::Sigmoid, 2, 1, 1, true, 1, 0.5, 0};
+  const ops::Routed r = ops::route(tape, logits, {}, rule, 1, load);
+  const double high = 1 / (1 + std::exp(-1.0)), low = 1 - high;
+  EXPECT_EQ(to_host_int(device, r.indices, "test"), (std::vector<std::int64_t>{0, 1}));
+  EXPECT_LE(relative_error(to_host(device, r.gates.value, "test"), {low, high}), 1e-5);
+  Tensor dgates(device, {1, 2}, DType::Float32);
+  from_host(device, dgates, std::vector<double>{1, 0});
+  tape.adopt_grad(r.gates, dgates);
+  tape.seed(r.aux, 0);
+  tape.backward();
+  EXPECT_LE(relative_error(to_host(device, tape.grad(logits), "test"), {low * high, -low * high, 0}), 1e-5);
+}
+
+// Few distinct logits, so that scores and group values tie often.
+void expect_reference_choices(std::int64_t experts, kernels::RouterRule rule) {
+  const std::int64_t tokens = 64;
+  Array logits({tokens, experts});
+  for (std::int64_t i = 0; i < logits.size(); ++i) logits.data[i] = double((i * i + i / 7) % 5) - 2;
+  const reference::RouterSpec spec{.num_experts_per_tok = rule.top_k,
+                                   .scoring_func = rule.scoring == Scoring::Sigmoid ? "sigmoid" : "softmax",
+                                   .n_group = rule.groups,
+                                   .topk_group = rule.top_groups};
+  const auto want = reference::route_logits(logits, {}, spec, tokens);
+  device::Device device;
+  Tape tape(device);
+  const Tensor load = upload_int(device, std::vector<std::int64_t>(experts, 0), {experts}, DType::Int64);
+  const ops::Routed r =
+      ops::route(tape, tape.leaf(upload(device, logits, DType::Float64)), {}, rule, 1, load);
+  EXPECT_EQ(to_host_int(device, r.indices, "test"), want.experts);
+  EXPECT_EQ(to_host_int(device, load, "test"), want.loads);
+}
+
+TEST(Router, ChoicesAmongTies) {
+  for (const Scoring scoring : {Scoring::Sigmoid, Scoring::Softmax}) {
+    expect_reference_choices(7, {scoring, 3, 1, 1});
+    expect_reference_choices(12, {scoring, 4, 4, 2});
+    expect_reference_choices(9, {scoring, 3, 3, 1});
+    expect_reference_choices(6, {scoring, 2, 6, 3});  // groups of one expert
+    expect_reference_choices(5, {scoring, 5, 1, 1});
+  }
+}
+
+TEST(Router, AReplayCountsNothing) {
+  device::Device device;
+  Tape tape(device, {.recording = true, .recompute = {}, .observer = nullptr, .replay = true});
+  const Tensor load = upload_int(device, {5, 0, 2}, {3}, DType::Int64);
+  ops::route(tape, tape.leaf(upload(device, Array({1, 3}, {1, 2, 3}), DType::Float32)), {}, {.top_k = 2}, 1,
+             load);
+  EXPECT_EQ(to_host_int(device, load, "test"), (std::vector<std::int64_t>{5, 0, 2}));
 }
 
 TEST(Router, LowerIndexWinsATieAndLoadsAccumulate) {

@@ -1,6 +1,8 @@
 // Fill and Copy: every type, every conversion, more than one chunk.
 #include <gtest/gtest.h>
 
+#include <bit>
+
 #include <cmath>
 #include <limits>
 
@@ -114,6 +116,7 @@ TEST(FastExp, Edges) {
   EXPECT_EQ(kernels::fast_exp(infinity), infinity);
   EXPECT_EQ(kernels::fast_exp(89.0f), infinity);
   EXPECT_TRUE(std::isnan(kernels::fast_exp(NAN)));
+  EXPECT_TRUE(std::isnan(kernels::fast_exp(std::bit_cast<float>(0xFFFFFFFFu))));  // what fresh memory holds
   EXPECT_EQ(kernels::sigmoid(-200.0f), 0.0f);
   EXPECT_EQ(kernels::sigmoid(200.0f), 1.0f);
 }
