@@ -1,0 +1,114 @@
+// `strata config` and `strata plan`.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "strata_binary.h"
+
+namespace strata::test {
+namespace {
+
+const std::string kTiny = STRATA_SOURCE_DIR "/configs/tiny.json";
+const std::string kSmall = STRATA_SOURCE_DIR "/configs/small.json";
+
+// The line of a table that begins with this word, with single spaces.
+std::string line_of(const std::string& table, const std::string& word) {
+  std::istringstream lines(table);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string text;
+    for (std::string w; words >> w;) text += (text.empty() ? "" : " ") + w;
+    if (text.starts_with(word + " ")) return text;
+  }
+  return "";
+}
+
+TEST(ConfigCommand, PrintsEachValueWithItsOrigin) {
+  const Outcome o =
+      Workplace().strata({"config", kTiny, "--set", "optimizer.lr=1e-3", "--set", "run.name=x y"});
+  EXPECT_EQ(o.status, 0);
+  EXPECT_EQ(line_of(o.out, "optimizer.lr"), "optimizer.lr 0.001 command line");
+  EXPECT_EQ(line_of(o.out, "run.name"), "run.name \"x y\" command line");
+  EXPECT_EQ(line_of(o.out, "model.hidden_size"), "model.hidden_size 16 file");
+  EXPECT_EQ(line_of(o.out, "model.residual.type"), "model.residual.type \"msar\" file");
+  EXPECT_EQ(line_of(o.out, "optimizer.beta2"), "optimizer.beta2 0.95 default");
+}
+
+TEST(ConfigCommand, JsonLoadsBackToItself) {
+  const Workplace place;
+  const Outcome first = place.strata({"config", kTiny, "--json", "--set", "training.seq_length=40"});
+  EXPECT_EQ(first.status, 0);
+  EXPECT_EQ(nlohmann::json::parse(first.out).at("training").at("seq_length"), 40);
+  place.write("again.json", first.out);
+  EXPECT_EQ(place.strata({"config", "again.json", "--json"}).out, first.out);
+}
+
+TEST(ConfigCommand, ReferenceListsEveryKeyOfTheResolvedConfig) {
+  const Workplace place;
+  const Outcome reference = place.strata({"config", "--reference"});
+  EXPECT_EQ(reference.status, 0);
+  std::istringstream lines(place.strata({"config", kTiny}).out);
+  int keys = 0;
+  for (std::string path; lines >> path; ++keys) {
+    EXPECT_NE(line_of(reference.out, path), "") << path;
+    std::string rest;
+    std::getline(lines, rest);
+  }
+  EXPECT_GT(keys, 50);
+}
+
+TEST(Plan, CountsTheSmallModel) {
+  const Outcome o = Workplace().strata({"plan", kSmall});
+  EXPECT_EQ(o.status, 0);
+  EXPECT_EQ(line_of(o.out, "parameters"), "parameters 104.65M 104654336");
+  EXPECT_EQ(line_of(o.out, "active"), "active per token 27.58M 27584000 4 of 32 routed experts");
+  EXPECT_EQ(line_of(o.out, "vanilla"), "vanilla 104.65M 27.58M 0 this one");
+}
+
+// Every number from the sizes in the file.
+TEST(Plan, GroupsAndVariantsAddUp) {
+  const auto j = nlohmann::json::parse(Workplace().strata({"plan", kSmall, "--json"}).out);
+  const std::int64_t d = 512, layers = 8, moe = 7, expert = 3 * d * 256, sublayers = 2 * layers;
+  const auto& g = j.at("groups");
+  EXPECT_EQ(g.at("embedding"), 8192 * d);
+  EXPECT_EQ(g.at("head"), 8192 * d);
+  EXPECT_EQ(g.at("routed experts"), moe * 32 * expert);
+  EXPECT_EQ(g.at("shared experts"), moe * expert);
+  EXPECT_EQ(g.at("router"), moe * 32 * d);
+  EXPECT_EQ(g.at("dense feed-forward"), 3 * d * 1024);
+  EXPECT_EQ(g.at("attention"), layers * (8 * 48 * d + (128 + 16) * d + 8 * 64 * 128 + d * 8 * 32));
+  EXPECT_EQ(g.at("norms"), layers * (2 * d + 128) + d);
+  EXPECT_EQ(g.at("residual"), 0);
+  EXPECT_EQ(g.at("multi-token prediction"), 0);
+  std::int64_t total = 0;
+  for (const auto& [name, n] : g.items()) total += n.get<std::int64_t>();
+  EXPECT_EQ(j.at("parameters"), total);
+  EXPECT_EQ(j.at("active"), total - moe * 28 * expert);
+
+  const auto& v = j.at("variants");
+  const std::int64_t m = 4, targets = sublayers;  // all but the first sub-layer, and the head
+  EXPECT_EQ(v.at("attnres").at("residual"), targets * 2 * d);
+  EXPECT_EQ(v.at("msar").at("residual"), targets * (m * d + d + m * m * d + 1 + m) + 9 * (4 + 8 + 12) * d);
+  const std::int64_t mhc = sublayers * ((m * m + 2 * m) * m * d + 3 + 2 * m + m * m) + m * m * d + 1 + m;
+  EXPECT_EQ(v.at("mhc").at("residual"), mhc);
+  EXPECT_EQ(v.at("attnres_mhc").at("residual"), mhc + (sublayers + 1) * (m * d + d));
+  for (const auto& [name, n] : v.items()) {
+    EXPECT_EQ(n.at("parameters"), total + n.at("residual").get<std::int64_t>()) << name;
+    EXPECT_EQ(n.at("active"), total - moe * 28 * expert + n.at("residual").get<std::int64_t>()) << name;
+  }
+}
+
+TEST(Plan, KeepsTheConfiguredVariantAndCountsMultiTokenPrediction) {
+  const auto j = nlohmann::json::parse(
+      Workplace().strata({"plan", kTiny, "--json", "--set", "model.num_nextn_predict_layers=1"}).out);
+  EXPECT_EQ(j.at("variants").at("msar").at("parameters"), j.at("parameters"));
+  EXPECT_EQ(j.at("groups").at("head"), 0) << "the head is tied to the embedding";
+  // Four norms and two of the block (d 16), latent norm 8, eh_proj, attention, router, four experts and a
+  // shared one.
+  EXPECT_EQ(
+      j.at("groups").at("multi-token prediction"),
+      5 * 16 + 8 + 2 * 16 * 16 + (2 * 12 * 16 + 12 * 16 + 2 * 16 * 8 + 16 * 16) + 4 * 16 + 5 * 3 * 16 * 8);
+}
+
+}  // namespace
+}  // namespace strata::test

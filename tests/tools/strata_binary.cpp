@@ -1,0 +1,80 @@
+#include "strata_binary.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <sstream>
+
+namespace strata::test {
+namespace {
+
+std::string content(const std::filesystem::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  EXPECT_TRUE(stream) << "cannot read " << file;
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+}  // namespace
+
+Workplace::Workplace() {
+  std::string name = (std::filesystem::temp_directory_path() / "strata_test_XXXXXX").string();
+  if (!mkdtemp(name.data())) throw std::runtime_error("no folder to work in");
+  folder_ = name;
+}
+
+Workplace::~Workplace() { std::filesystem::remove_all(folder_); }
+
+Outcome Workplace::strata(const std::vector<std::string>& arguments) const {
+  std::vector<std::string> words{STRATA_BINARY};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+
+  const std::string out = path(".out"), err = path(".err");
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addchdir_np(&actions, folder_.c_str());
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  pid_t child = 0;
+  const int failure = posix_spawn(&child, STRATA_BINARY, &actions, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  EXPECT_EQ(failure, 0) << "cannot start " << STRATA_BINARY;
+  int state = 0;
+  if (failure != 0 || waitpid(child, &state, 0) != child) return {};
+  return {WIFEXITED(state) ? WEXITSTATUS(state) : -1, content(out), content(err)};
+}
+
+void Workplace::write(const std::string& file, const std::string& text) const {
+  std::ofstream(path(file), std::ios::binary) << text;
+}
+
+std::string Workplace::read(const std::string& file) const { return content(path(file)); }
+
+std::string without_times(const std::string& log) {
+  constexpr std::size_t kTime = 9;  // "hh:mm:ss "
+  std::istringstream lines(log);
+  std::string out;
+  for (std::string line; std::getline(lines, line);) out += line.substr(std::min(kTime, line.size())) + "\n";
+  return out;
+}
+
+std::string sample_text(int words) {
+  const std::vector<std::string> vocabulary{"the", "cat",   "sat",  "on",  "a",
+                                            "mat", "while", "dogs", "ran", "uphill"};
+  std::string text;
+  unsigned state = 12345;
+  for (int i = 0; i < words; ++i) {
+    state = state * 1103515245u + 12345u;
+    text += vocabulary[(state >> 16) % vocabulary.size()] + " ";
+  }
+  return text;
+}
+
+}  // namespace strata::test

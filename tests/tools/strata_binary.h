@@ -1,0 +1,35 @@
+// Runs the binary as a user does, in a folder of the test's own.
+#pragma once
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace strata::test {
+
+struct Outcome {
+  int status = -1;  // exit status; -1: ended by a signal
+  std::string out, err;
+};
+
+// A fresh folder, removed at the end. The binary runs in it, so that messages name files by relative paths.
+class Workplace {
+ public:
+  Workplace();
+  ~Workplace();
+  Workplace(const Workplace&) = delete;
+
+  Outcome strata(const std::vector<std::string>& arguments) const;
+  void write(const std::string& file, const std::string& text) const;
+  std::string read(const std::string& file) const;
+  std::string path(const std::string& file) const { return (folder_ / file).string(); }
+
+ private:
+  std::filesystem::path folder_;
+};
+
+// Info and debug lines without the time of day before them.
+std::string without_times(const std::string& log);
+// `words` of a small vocabulary in a fixed irregular order, one space between.
+std::string sample_text(int words);
+
+}  // namespace strata::test

@@ -1,0 +1,147 @@
+// `strata train` on the tiny configuration.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "strata_binary.h"
+
+namespace strata::test {
+namespace {
+
+using Json = nlohmann::json;
+
+class Train : public ::testing::Test {
+ protected:
+  Train() {
+    place.write("text.txt", sample_text(3000));
+    place.write("other.txt", sample_text(200));
+  }
+
+  Outcome train(std::vector<std::string> more) const {
+    std::vector<std::string> words{"train", STRATA_SOURCE_DIR "/configs/tiny.json", "--set",
+                                   "data.train=text.txt"};
+    words.insert(words.end(), more.begin(), more.end());
+    return place.strata(words);
+  }
+
+  std::vector<Json> metrics(const std::string& folder) const {
+    std::istringstream lines(place.read(folder + "/metrics.jsonl"));
+    std::vector<Json> all;
+    for (std::string line; std::getline(lines, line);) all.push_back(Json::parse(line));
+    return all;
+  }
+
+  // Everything but the time.
+  std::vector<Json> numbers(const std::string& folder) const {
+    std::vector<Json> all = metrics(folder);
+    for (Json& line : all) line.erase("tokens per second");
+    return all;
+  }
+
+  Workplace place;
+};
+
+TEST_F(Train, WritesMetricsInMegatronsWords) {
+  const Outcome o = train({"--set", "training.train_iters=3"});
+  ASSERT_EQ(o.status, 0) << o.err;
+  EXPECT_EQ(o.out, "");
+  const std::vector<Json> lines = metrics("runs/tiny");
+  ASSERT_EQ(lines.size(), 3u);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    std::set<std::string> keys;
+    for (const auto& [key, value] : lines[i].items()) keys.insert(key);
+    EXPECT_EQ(keys, (std::set<std::string>{"iteration", "lm loss", "load_balancing_loss", "mtp loss",
+                                           "grad norm", "learning rate", "tokens", "tokens per second"}));
+    EXPECT_EQ(lines[i].at("iteration"), i + 1);
+    EXPECT_EQ(lines[i].at("tokens"), (i + 1) * 4 * 32);
+  }
+  EXPECT_NEAR(lines[0].at("lm loss").get<double>(), std::log(256.0), 0.05)
+      << "an untrained model knows nothing";
+}
+
+TEST_F(Train, LossFallsAndValidationComesAtIntervalsAndAtTheEnd) {
+  const Outcome o = train({"--set", "training.train_iters=30", "--set", "data.validation=other.txt", "--set",
+                           "training.eval_interval=12", "--set", "lr_schedule.lr_decay_style=constant"});
+  ASSERT_EQ(o.status, 0) << o.err;
+  std::vector<double> losses, validation;
+  std::vector<int> evaluated;
+  for (const Json& line : metrics("runs/tiny")) {
+    if (line.contains("lm loss")) losses.push_back(line.at("lm loss"));
+    if (!line.contains("lm loss validation")) continue;
+    evaluated.push_back(line.at("iteration"));
+    validation.push_back(line.at("lm loss validation"));
+    EXPECT_NEAR(line.at("lm loss validation PPL").get<double>(), std::exp(validation.back()), 1e-9);
+  }
+  ASSERT_EQ(losses.size(), 30u);
+  EXPECT_LT(losses.back(), losses.front() - 1.0);
+  EXPECT_EQ(evaluated, (std::vector<int>{12, 24, 30}));
+  EXPECT_LT(validation.back(), validation.front() - 0.3);
+}
+
+TEST_F(Train, SameSeedGivesTheSameBitsAtAnyThreadCount) {
+  const auto run = [&](const std::string& folder, const std::string& setting) {
+    const Outcome o = train({"--set", "run.output_dir=" + folder, "--set", "training.train_iters=6", "--set",
+                             "data.validation=other.txt", "--set", setting});
+    ASSERT_EQ(o.status, 0) << o.err;
+  };
+  run("a", "backend.threads=1");
+  run("b", "backend.threads=1");
+  run("c", "backend.threads=3");
+  run("d", "run.seed=99");
+  EXPECT_EQ(numbers("a"), numbers("b"));
+  EXPECT_EQ(numbers("a"), numbers("c"));
+  EXPECT_NE(numbers("a"), numbers("d"));
+}
+
+TEST_F(Train, WritesWhatItWasTold) {
+  ASSERT_EQ(train({"--set", "training.train_iters=2", "--set", "optimizer.lr=0.01"}).status, 0);
+  const Json origins = Json::parse(place.read("runs/tiny/origins.json"));
+  EXPECT_EQ(origins.at("optimizer.lr"), "command line");
+  EXPECT_EQ(origins.at("model.hidden_size"), "file");
+  EXPECT_EQ(origins.at("optimizer.beta1"), "default");
+  const Outcome again = place.strata({"config", "runs/tiny/config.json", "--json"});
+  EXPECT_EQ(again.status, 0) << again.err;
+  EXPECT_EQ(again.out, place.read("runs/tiny/config.json"));
+}
+
+TEST_F(Train, RefusesTheFolderOfAnEarlierRunUnlessToldToOverwrite) {
+  ASSERT_EQ(train({"--set", "training.train_iters=3"}).status, 0);
+  const std::string before = place.read("runs/tiny/metrics.jsonl");
+  const Outcome refused = train({"--set", "training.train_iters=2"});
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_EQ(refused.err,
+            "strata: runs/tiny/metrics.jsonl exists already, from an earlier run; choose another run.name or "
+            "run.output_dir, or replace it with --overwrite\n");
+  EXPECT_EQ(place.read("runs/tiny/metrics.jsonl"), before);
+  EXPECT_EQ(train({"--set", "training.train_iters=2", "--overwrite"}).status, 0);
+  EXPECT_EQ(metrics("runs/tiny").size(), 2u);
+}
+
+TEST_F(Train, SaysWhatItDoes) {
+  const Outcome o = train({"--set", "training.train_iters=4", "--set", "logging.log_interval=3", "--set",
+                           "backend.threads=3", "--verbose"});
+  const std::string log = without_times(o.err);
+  EXPECT_NE(log.find("info: run tiny in runs/tiny: cpu, 3 threads, seed 1234\n"), std::string::npos) << log;
+  EXPECT_NE(log.find("info: model: 0.01M parameters, residual msar, float32, "), std::string::npos) << log;
+  EXPECT_NE(log.find(" tokens; 4 steps of 4 x 32 tokens, 512 in all, 0.0"), std::string::npos) << log;
+  EXPECT_NE(log.find("info: step 1/4  lm loss 5."), std::string::npos) << log;
+  EXPECT_EQ(log.find("info: step 2/4"), std::string::npos) << log;
+  EXPECT_NE(log.find("info: step 3/4"), std::string::npos) << log;
+  EXPECT_NE(log.find("info: step 4/4"), std::string::npos) << log;
+  EXPECT_NE(log.find("info: peak memory: "), std::string::npos) << log;
+  EXPECT_NE(log.find("debug: read back 4 times: losses\n"), std::string::npos) << log;
+}
+
+TEST_F(Train, StopsAtALossThatIsNoNumber) {
+  const Outcome o = train({"--set", "optimizer.lr=1e38", "--set", "lr_schedule.lr_warmup_iters=0", "--set",
+                           "optimizer.weight_decay=1e38"});
+  EXPECT_EQ(o.status, 1);
+  EXPECT_NE(o.err.find("strata: step 2: loss "), std::string::npos) << o.err;
+  EXPECT_NE(o.err.find("; the run stops\n"), std::string::npos) << o.err;
+  const std::vector<Json> lines = metrics("runs/tiny");
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_TRUE(lines[1].at("lm loss").is_string()) << lines[1];
+}
+
+}  // namespace
+}  // namespace strata::test
