@@ -12,9 +12,9 @@ namespace strata::kernels {
 
 using device::CpuStream;
 
-// ---- elementwise and reductions
-// -------------------------------------------------------------------------------- y = value; y may hold
-// integers.
+// ---- elementwise and reductions ----
+
+// y = value; y may hold integers.
 struct Fill {
   static constexpr const char* kName = "fill";
   View y;
@@ -60,9 +60,9 @@ struct SumSquares {
   Write mode = Write::Overwrite;
 };
 
-// ---- matrix products
-// --------------------------------------------------------------------------------------------- c [M,N] (+)=
-// op(a) op(b), row-major 2-D views; op transposes where asked. Any mix of floating-point types.
+// ---- matrix products ----
+
+// c [M,N] (+)= op(a) op(b), row-major 2-D views; op transposes where asked. Any mix of floating-point types.
 struct Gemm {
   static constexpr const char* kName = "gemm";
   ConstView a, b;
@@ -89,9 +89,20 @@ struct GroupedGemmWeight {
   View dw;            // [E,O,I] Acc
 };
 
-// ---- norm, activation, positions
-// --------------------------------------------------------------------------------- y = w * x * rstd, rstd =
-// 1 / sqrt(mean(x^2) + eps). weight may be empty (no gain).
+// A matrix for each head: y_h = x_h w_h^T (or x_h w_h), w_h = rows [begin, end) of w[h]. Dims of x_h beyond
+// those that w_h takes are copied behind the result.
+struct HeadLinear {
+  static constexpr const char* kName = "head_linear";
+  ConstView x;  // [T,H,I+P]
+  ConstView w;  // [H,G,R]
+  std::int64_t begin = 0, end = 0;
+  bool w_transposed = true;
+  View y;  // [T,H,O+P]
+};
+
+// ---- norm, activation, positions ----
+
+// y = w * x * rstd, rstd = 1 / sqrt(mean(x^2) + eps). weight may be empty (no gain).
 struct RmsNormForward {
   static constexpr const char* kName = "rms_norm";
   ConstView x;       // [T,D]
@@ -120,14 +131,15 @@ struct SwiGluBackward {
 };
 
 enum class RopePairing : std::uint8_t { Interleaved, Half };
-// Rotates dims [begin, end) of every head by angle (t % length) * theta^(-2i/(end-begin)); the rest is
-// copied.
+// Rotates dims [begin, end) of every head by angle (start + t % length) * theta^(-2i/(end-begin)); the rest
+// is copied.
 struct Rope {
   static constexpr const char* kName = "rope";
   ConstView x;  // [T,H,D]
   View y;       // [T,H,D]
   std::int64_t begin = 0, end = 0;
-  std::int64_t length = 0;  // S: position = t % length
+  std::int64_t length = 0;  // S: position = start + t % length
+  std::int64_t start = 0;
   double theta = 10000;
   RopePairing pairing = RopePairing::Interleaved;
   bool inverse = false;  // backward: rotate by the negative angle
@@ -140,10 +152,10 @@ struct MlaLatentForward {
   ConstView x;       // [T,R+P]
   ConstView weight;  // [R] Acc
   double eps = 0, theta = 10000;
-  std::int64_t length = 0;
-  View latent;  // [T,R]
-  View key;     // [T,P]
-  View rstd;    // [T] Acc
+  std::int64_t length = 0, start = 0;  // position = start + t % length
+  View latent;                         // [T,R]
+  View key;                            // [T,P]
+  View rstd;                           // [T] Acc
 };
 struct MlaLatentBackward {
   static constexpr const char* kName = "mla_latent_backward";
@@ -155,9 +167,9 @@ struct MlaLatentBackward {
   View dweight;  // [R] Acc
 };
 
-// ---- attention
-// --------------------------------------------------------------------------------------------------- A
-// head-major slice of a token-major tensor: element (t, h, i) at data[t*token_stride + h*head_stride + i].
+// ---- attention ----
+
+// A head-major slice of a token-major tensor: element (t, h, i) at data[t*token_stride + h*head_stride + i].
 template <class ViewType>
 struct BasicHeads {
   ViewType tensor;  // the whole tensor, for its dtype and data
@@ -171,7 +183,7 @@ struct HeadsGrad {
 };
 // Causal attention inside each sequence and document; never stores S x S. Query head h reads key head h / (H
 // / Hk). A key is [k | k_shared]: k_shared [T,P] is appended to every key head (MLA's rope part), or empty (P
-// = 0).
+// = 0). With sequences.past the keys of a sequence are past + length rows, the earlier ones first.
 struct AttentionForward {
   static constexpr const char* kName = "attention";
   Heads q;             // H heads of dim k.dim + P
@@ -193,8 +205,8 @@ struct AttentionBackward {
   Grad dk_shared;
 };
 
-// ---- embedding and loss
-// ------------------------------------------------------------------------------------------
+// ---- embedding and loss ----
+
 struct EmbeddingForward {
   static constexpr const char* kName = "embedding";
   ConstView ids;     // [T] int32
@@ -223,8 +235,8 @@ struct CrossEntropyBackward {
   View dlogits;  // [T,V] Acc or the compute type
 };
 
-// ---- mixture of experts
-// ------------------------------------------------------------------------------------------
+// ---- mixture of experts ----
+
 enum class Scoring : std::uint8_t { Sigmoid, Softmax };
 struct RouterRule {
   Scoring scoring = Scoring::Sigmoid;
@@ -300,10 +312,10 @@ struct CombineRowsBackward {
   Grad dgates;  // [T,K] Acc
 };
 
-// ---- depth retrieval (AttnRes, MSAR)
-// ----------------------------------------------------------------------------- One source and its M views.
-// value [T,D]: view 0 is the source, view r >= 1 the causal convolution conv[r-1] [D,kappa] (column = lag);
-// without conv every view is the source itself. value [T,M,D]: view r is stream r.
+// ---- depth retrieval (AttnRes, MSAR) ----
+
+// One source and its M views. value [T,D]: view 0 is the source, view r >= 1 the causal convolution conv[r-1]
+// [D,kappa] (column = lag); without conv every view is the source itself. value [T,M,D]: view r is stream r.
 struct DepthSource {
   ConstView value;
   std::vector<ConstView> conv;  // Acc
@@ -402,8 +414,8 @@ struct DepthWeights {
   View weights;              // [M, N or N+1, T] Acc
 };
 
-// ---- manifold-constrained hyper-connections
-// ------------------------------------------------------------------------
+// ---- manifold-constrained hyper-connections ----
+
 struct HyperWeights {
   ConstView alpha_pre, alpha_post, alpha_res;  // [1] Acc
   ConstView bias_pre, bias_post;               // [n]
@@ -473,9 +485,10 @@ struct SumStreams {
   Write mode = Write::Overwrite;
 };
 
-// ---- optimizer
-// ----------------------------------------------------------------------------------------------------- One
-// bucket. w -= lr * weight_decay * w, then w -= lr * mhat / (sqrt(vhat) + eps). Loshchilov & Hutter, 2019.
+// ---- optimizer ----
+
+// One bucket. w -= lr * weight_decay * w, then w -= lr * mhat / (sqrt(vhat) + eps). Loshchilov & Hutter,
+// 2019.
 struct AdamW {
   static constexpr const char* kName = "adamw";
   View master, m, v;  // [n] Acc
@@ -505,6 +518,7 @@ void run(CpuStream& stream, const SplitColumns& job);
 void run(CpuStream& stream, const Gemm& job);
 void run(CpuStream& stream, const GroupedGemm& job);
 void run(CpuStream& stream, const GroupedGemmWeight& job);
+void run(CpuStream& stream, const HeadLinear& job);
 void run(CpuStream& stream, const RmsNormForward& job);
 void run(CpuStream& stream, const RmsNormBackward& job);
 void run(CpuStream& stream, const SwiGluForward& job);

@@ -16,6 +16,8 @@ struct ConfigArguments {
 struct TrainArguments {
   ConfigArguments config;
   bool overwrite = false;
+  bool override_changes = false;
+  std::vector<std::string> inject;  // "nan@step=5"
   bool verbose = false;
 };
 int train(const TrainArguments& arguments);
@@ -41,5 +43,37 @@ struct PlanArguments {
   bool json = false;
 };
 int plan(const PlanArguments& arguments);
+
+struct GenerateArguments {
+  ConfigArguments config;
+  std::string weights;     // file, with config.file
+  std::string checkpoint;  // or this folder instead of the two
+  std::optional<std::string> prompt;
+  std::string prompt_file;  // or its text
+  std::int64_t max_new_tokens = 128;
+  double temperature = 1;
+  std::int64_t top_k = 0;
+  double top_p = 1;
+  std::uint64_t seed = 0;
+  bool json = false;
+};
+int generate(const GenerateArguments& arguments);
+
+struct PrepareArguments {
+  std::vector<std::string> inputs;
+  std::string output, tokenizer = "byte", jsonl_key = "text";
+  bool append_eod = true;
+  std::int64_t workers = 0;  // 0: one a core
+  bool overwrite = false;
+};
+int prepare(const PrepareArguments& arguments);
+
+struct CheckpointArguments {
+  std::string path;
+  bool json = false;
+};
+int inspect_checkpoint(const CheckpointArguments& arguments);
+// 1 where one is damaged.
+int verify_checkpoint(const CheckpointArguments& arguments);
 
 }  // namespace strata::tools

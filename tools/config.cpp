@@ -13,9 +13,11 @@ namespace {
 // One line a value: path, value as JSON, origin.
 void print_table(const train::RunConfig& config, const std::vector<ValueOrigin>& origins) {
   const auto document = nlohmann::json::parse(config_json(config));
-  const auto value_at = [&](std::string path) {
-    std::replace(path.begin(), path.end(), '.', '/');
-    return document.at(nlohmann::json::json_pointer("/" + path)).dump();
+  const auto value_at = [&](const std::string& path) {
+    std::string pointer = "/";  // data.train[0].path -> /data/train/0/path
+    for (const char c : path)
+      if (c != ']') pointer += c == '.' || c == '[' ? '/' : c;
+    return document.at(nlohmann::json::json_pointer(pointer)).dump();
   };
   std::size_t width = 0, value_width = 0;
   for (const ValueOrigin& o : origins) {

@@ -5,11 +5,13 @@
 #include <cmath>
 #include <cstdio>
 #include <iostream>
+#include <new>
 
 #include "base/error.h"
 #include "base/field_text.h"
 #include "base/log.h"
 #include "tools/commands.h"
+#include "train/faults.h"
 
 namespace strata::tools {
 namespace {
@@ -23,6 +25,9 @@ struct Arguments {
   TraceArguments trace;
   ConfigCommandArguments config;
   PlanArguments plan;
+  GenerateArguments generate;
+  PrepareArguments prepare;
+  CheckpointArguments checkpoint;
 };
 
 void add_overrides(CLI::App* command, ConfigArguments& config) {
@@ -39,7 +44,13 @@ void add_train(CLI::App& app, TrainArguments& a) {
   CLI::App* c = app.add_subcommand("train", "train a model");
   c->add_option("CONFIG", a.config.file, "configuration file (JSON)")->required()->type_name("");
   add_overrides(c, a.config);
-  add_switch(c, "--overwrite", a.overwrite, "replace what an earlier run left in the run's folder");
+  add_switch(c, "--overwrite", a.overwrite,
+             "start anew: remove what an earlier run left in the run's folder, checkpoints too");
+  add_switch(c, "--override", a.override_changes,
+             "go on from the newest checkpoint although hyper-parameters or data have changed");
+  c->add_option("--inject", a.inject, "faults to survive, for tests; repeatable: " + train::fault_reference())
+      ->type_name("FAULT")
+      ->allow_extra_args(false);
   add_switch(c, "--verbose", a.verbose, "debug messages too");
 }
 
@@ -62,7 +73,9 @@ void add_trace(CLI::App& app, TraceArguments& a) {
           ->type_name("FILE");
   const auto is_tolerance = [](const std::string& text) {
     double r = NAN;
-    return CLI::detail::lexical_cast(text, r) && r >= 0 ? std::string() : text + " is not a number from 0";
+    return CLI::detail::lexical_cast(text, r) && r >= 0 && std::isfinite(r)
+               ? std::string()
+               : text + " is not a number from 0";
   };
   c->add_option("--tolerance", a.tolerance, "one tolerance for all tensors, instead of one for each kind")
       ->check(is_tolerance, "")
@@ -95,6 +108,73 @@ void add_plan(CLI::App& app, PlanArguments& a) {
   add_switch(c, "--json", a.json, "print JSON");
 }
 
+void add_generate(CLI::App& app, GenerateArguments& a) {
+  CLI::App* c = app.add_subcommand("generate", "write on from a prompt");
+  CLI::Option* file =
+      c->add_option("--config", a.config.file, "configuration file (JSON)")->type_name("FILE");
+  CLI::Option* weights =
+      c->add_option("--weights", a.weights, "weights of the model (safetensors)")->type_name("FILE");
+  file->needs(weights);
+  weights->needs(file);
+  c->add_option("--checkpoint", a.checkpoint,
+                "instead of both: a checkpoint, or the newest in a folder of them")
+      ->excludes(file)
+      ->excludes(weights)
+      ->type_name("FOLDER");
+  add_overrides(c, a.config);
+  CLI::Option* prompt = c->add_option("--prompt", a.prompt, "text to go on from")->type_name("TEXT");
+  c->add_option("--prompt-file", a.prompt_file, "file that holds it")->excludes(prompt)->type_name("FILE");
+  c->add_option("--max-new-tokens", a.max_new_tokens, "stop after so many; 128 if not given")
+      ->check(CLI::Range(std::int64_t(1), std::int64_t(1) << 40))
+      ->type_name("N");
+  c->add_option("--temperature", a.temperature,
+                "divides the logits, 1 if not given; 0: the most probable token")
+      ->type_name("R");
+  c->add_option("--top-k", a.top_k, "choose among so many most probable tokens; 0: all")->type_name("N");
+  c->add_option("--top-p", a.top_p, "choose among the most probable tokens that hold this share; 1: all")
+      ->type_name("R");
+  c->add_option("--seed", a.seed, "the same seed gives the same text; 0 if not given")->type_name("N");
+  add_switch(c, "--json", a.json, "print text, token ids and times as JSON");
+  c->final_callback([&a] {
+    if (a.checkpoint.empty() && a.weights.empty())
+      throw CLI::ValidationError("--checkpoint, or --config and --weights, is required");
+    if (!a.prompt && a.prompt_file.empty())
+      throw CLI::ValidationError("--prompt or --prompt-file is required");
+  });
+}
+
+void add_prepare(CLI::App& app, PrepareArguments& a) {
+  CLI::App* c = app.add_subcommand("prepare", "turn text and JSONL files into a token file to train on");
+  c->add_option("INPUT", a.inputs, "files: .txt is one document, .jsonl has one a line")
+      ->required()
+      ->type_name("");
+  c->add_option("--output", a.output, "prefix of the .bin and .idx to write (Megatron's format)")
+      ->required()
+      ->type_name("PREFIX");
+  c->add_option("--tokenizer", a.tokenizer, "how text becomes token ids: byte")->type_name("NAME");
+  c->add_option("--jsonl-key", a.jsonl_key, "key of the text in a line of JSONL; \"text\" if not given")
+      ->type_name("KEY");
+  c->add_flag("--append-eod,!--no-append-eod", a.append_eod,
+              "end each document with the end-of-document token (as without either), or do not");
+  c->add_option("--workers", a.workers, "threads; 0: one a core")
+      ->check(CLI::Range(std::int64_t(0), std::int64_t(1024)))
+      ->type_name("N");
+  add_switch(c, "--overwrite", a.overwrite, "replace files that are there");
+}
+
+void add_checkpoint(CLI::App& app, CheckpointArguments& a) {
+  CLI::App* c = app.add_subcommand("checkpoint", "look into checkpoints, and check that they are whole");
+  c->require_subcommand(1);
+  CLI::App* inspect =
+      c->add_subcommand("inspect", "print what is in it: tensors, shapes, types, configuration");
+  inspect->add_option("PATH", a.path, "checkpoint, folder of checkpoints, or safetensors file")
+      ->required()
+      ->type_name("");
+  add_switch(inspect, "--json", a.json, "print JSON");
+  CLI::App* verify = c->add_subcommand("verify", "compare sizes and checksums; exit status 1 if damaged");
+  verify->add_option("PATH", a.path, "checkpoint or folder of checkpoints")->required()->type_name("");
+}
+
 std::string nearest(const std::vector<std::string>& names, const std::string& word) {
   return *std::min_element(names.begin(), names.end(), [&](const auto& a, const auto& b) {
     return edit_distance(a, word) < edit_distance(b, word);
@@ -102,11 +182,17 @@ std::string nearest(const std::vector<std::string>& names, const std::string& wo
 }
 
 // A word that is no command is answered with the nearest one.
-void check_command(const CLI::App& app, const std::string& word) {
+void check_command(const CLI::App& app, int words, char** argv) {
+  const std::vector<const CLI::App*> commands = app.get_subcommands({});
+  if (commands.empty() || words < 1 || argv[0][0] == '-') return;
+  const std::string word = argv[0];
   std::vector<std::string> names;
-  for (const CLI::App* c : app.get_subcommands({})) names.push_back(c->get_name());
-  if (std::find(names.begin(), names.end(), word) != names.end()) return;
-  throw InputError(concat("\"", word, "\" is not a command, nearest is ", nearest(names, word),
+  for (const CLI::App* c : commands) {
+    if (c->get_name() == word) return check_command(*c, words - 1, argv + 1);
+    names.push_back(c->get_name());
+  }
+  const std::string of = app.get_parent() ? concat(app.get_name(), ": ") : "";
+  throw InputError(concat(of, "\"", word, "\" is not a command, nearest is ", nearest(names, word),
                           ", there are ", join(names, ", ")));
 }
 
@@ -115,18 +201,18 @@ void check_command(const CLI::App& app, const std::string& word) {
 std::string complaint(const CLI::App& app, const CLI::ParseError& e) {
   const auto chosen = app.get_subcommands();
   if (chosen.empty()) return concat(e.what(), ", see strata --help");
-  const CLI::App& command = *chosen.front();
+  const auto inner = chosen.front()->get_subcommands();  // of "checkpoint inspect"
+  const CLI::App& command = inner.empty() ? *chosen.front() : *inner.front();
+  const std::string name = chosen.front()->get_name() + (inner.empty() ? "" : " " + command.get_name());
   const std::vector<std::string> extra = app.remaining(true);
-  if (!dynamic_cast<const CLI::ExtrasError*>(&e) || extra.empty())
-    return concat(command.get_name(), ": ", e.what());
+  if (!dynamic_cast<const CLI::ExtrasError*>(&e) || extra.empty()) return concat(name, ": ", e.what());
   const std::string& word = extra.front();
-  if (!word.starts_with("-"))
-    return concat(command.get_name(), ": nothing is expected where \"", word, "\" stands");
+  if (!word.starts_with("-")) return concat(name, ": nothing is expected where \"", word, "\" stands");
   std::vector<std::string> names;
   for (const CLI::Option* option : command.get_options())
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-  return concat(command.get_name(), ": ", word, " is not an option, nearest is ", nearest(names, word),
-                ", there are ", join(names, ", "));
+    for (const std::string& long_name : option->get_lnames()) names.push_back("--" + long_name);
+  return concat(name, ": ", word, " is not an option, nearest is ", nearest(names, word), ", there are ",
+                join(names, ", "));
 }
 
 int run(int argc, char** argv) {
@@ -141,7 +227,10 @@ int run(int argc, char** argv) {
   add_trace(app, a.trace);
   add_config(app, a.config);
   add_plan(app, a.plan);
-  if (argc > 1 && argv[1][0] != '-') check_command(app, argv[1]);
+  add_generate(app, a.generate);
+  add_checkpoint(app, a.checkpoint);
+  add_prepare(app, a.prepare);
+  check_command(app, argc - 1, argv + 1);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& e) {
@@ -153,6 +242,10 @@ int run(int argc, char** argv) {
   if (app.got_subcommand("train")) return train(a.train);
   if (app.got_subcommand("trace")) return trace(a.trace);
   if (app.got_subcommand("config")) return config(a.config);
+  if (app.got_subcommand("generate")) return generate(a.generate);
+  if (app.got_subcommand("prepare")) return prepare(a.prepare);
+  if (const CLI::App* c = app.get_subcommand("checkpoint"); c->parsed())
+    return c->got_subcommand("inspect") ? inspect_checkpoint(a.checkpoint) : verify_checkpoint(a.checkpoint);
   return plan(a.plan);
 }
 
@@ -169,6 +262,11 @@ int main(int argc, char** argv) {
   } catch (const strata::InputError& e) {
     std::cerr << "strata: " << e.what() << '\n';
     return 2;
+  } catch (const std::bad_alloc&) {
+    std::cerr
+        << "strata: out of memory; a smaller model, training.micro_batch_size or training.global_batch_size "
+           "needs less\n";
+    return 1;
   } catch (const std::exception& e) {
     std::cerr << "strata: " << e.what() << '\n';
     return 1;

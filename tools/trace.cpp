@@ -1,9 +1,14 @@
 // One batch through the model with everything visible, written to a file, compared with a reference, or both.
 #include <omp.h>
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
+#include <cstring>
+#include <filesystem>
 
 #include "base/json_config.h"
 #include "base/log.h"
@@ -54,7 +59,10 @@ void take_reference_optimizer(train::RunConfig& config, const std::vector<ValueO
   take("beta1", word("beta1"), o.beta1);
   take("beta2", word("beta2"), o.beta2);
   take("eps", word("eps"), o.eps);
-  if (!taken.empty()) log::info(concat("optimizer, as ", reference.path(), " says: ", taken));
+  if (taken.empty()) return;
+  train::RunConfig checked;  // the same rules as for a file
+  load_config_text(checked, config_json(config), reference.path());
+  log::info(concat("optimizer, as ", reference.path(), " says: ", taken));
 }
 
 void write(const train::TraceTensors& tensors, const std::string& path, DType compute) {
@@ -88,6 +96,32 @@ int report(const std::vector<train::Difference>& all) {
   return beyond == 0 ? 0 : 1;
 }
 
+model::HostBatch load_batch(const std::string& path, std::int64_t vocab_size) {
+  model::HostBatch batch = train::load_batch(path);
+  try {
+    batch.validate(vocab_size);
+  } catch (const InputError& e) {
+    throw InputError(concat(path, ": ", e.what()));
+  }
+  return batch;
+}
+
+// Before the work, what would stop its result from being written.
+void check_output(const TraceArguments& a) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::file_status status = fs::status(a.out, error);
+  if (fs::exists(status) && !fs::is_regular_file(status))
+    throw InputError(concat("--out: ", a.out, " is not a regular file"));
+  for (const std::string& input : {a.config.file, a.weights, a.batch, a.compare})
+    if (!input.empty() && fs::equivalent(a.out, input, error))
+      throw InputError(concat("--out: ", a.out, " is an input of this command"));
+  const fs::path folder = fs::absolute(a.out).parent_path();
+  if (!fs::is_directory(folder, error)) throw InputError(concat("--out: no folder ", folder.string()));
+  if (access(folder.c_str(), W_OK) != 0)
+    throw InputError(concat("--out: cannot write in ", folder.string(), ": ", std::strerror(errno)));
+}
+
 }  // namespace
 
 int trace(const TraceArguments& a) {
@@ -98,9 +132,9 @@ int trace(const TraceArguments& a) {
     reference.emplace(a.compare);
     take_reference_optimizer(config, origins, *reference);
   }
+  if (!a.out.empty()) check_output(a);
   if (config.backend.threads > 0) omp_set_num_threads(int(config.backend.threads));
-  const model::HostBatch batch = train::load_batch(a.batch);
-  batch.validate(config.model.vocab_size);
+  const model::HostBatch batch = load_batch(a.batch, config.model.vocab_size);
   device::Device device;
   train::Trainer trainer(config, device);
   train::load_weights(trainer.store(), SafetensorsFile(a.weights));

@@ -6,6 +6,8 @@
 namespace strata::tools {
 
 int train(const TrainArguments& a) {
+  const train::RunOptions options{
+      .overwrite = a.overwrite, .allow_changes = a.override_changes, .faults = train::parse_faults(a.inject)};
   train::RunConfig config;
   const auto origins = load_config(config, a.config.file, a.config.overrides);
   try {
@@ -13,7 +15,7 @@ int train(const TrainArguments& a) {
   } catch (const InputError& e) {
     throw InputError(concat(a.config.file, ": ", e.what()));
   }
-  train::run(config, origins, a.overwrite);
+  train::run(config, origins, options);
   return 0;
 }
 

@@ -67,8 +67,9 @@ class Task {
         s_(shape),
         w_(memory, shape),
         token_(b * shape.length),
+        query_(b * (shape.length - shape.past) - shape.past),
         head_(head),
-        begin_(part * blocks_per_task(shape.group) * kBlock),
+        begin_(shape.past + part * blocks_per_task(shape.group) * kBlock),
         end_(std::min(shape.length, begin_ + blocks_per_task(shape.group) * kBlock)) {}
 
   void run() {
@@ -85,7 +86,7 @@ class Task {
   void start() {
     for (std::int64_t g = 0; g < s_.group; ++g) {
       const std::int64_t first = row_of(g, begin_), rows = end_ - begin_;
-      pack(HeadRows<T>(job_.q, head_ * s_.group + g, token_ + begin_), rows, s_.key, A(job_.scale),
+      pack(HeadRows<T>(job_.q, head_ * s_.group + g, query_ + begin_), rows, s_.key, A(job_.scale),
            w_.query + first * s_.key_row, s_.key_row);
       std::fill_n(w_.out + first * s_.value_row, rows * s_.value_row, A(0));
       std::fill_n(w_.highest + first, rows, std::numeric_limits<A>::lowest() / 2);
@@ -99,7 +100,7 @@ class Task {
     const std::int32_t* documents = s_.documents ? s_.documents + token_ : nullptr;
     for (std::int64_t g = 0; g < s_.group; ++g)
       for (std::int64_t q = std::max(begin_, k); q < end_; q += kBlock) {
-        const Tile tile{q, s_.block_end(q) - q, k, columns, documents};
+        const Tile tile{q, std::min(end_, q + kBlock) - q, k, columns, documents};
         const Sight sight = tile.sight();
         if (sight == Sight::None) continue;
         if (!packed) pack_block(k, columns);
@@ -127,10 +128,10 @@ class Task {
   void finish() {
     T* y = job_.y.as<T>();
     A* lse = job_.lse.as<A>();
-    const std::int64_t tokens = s_.batch * s_.length;
+    const std::int64_t tokens = s_.batch * (s_.length - s_.past);
     for (std::int64_t g = 0; g < s_.group; ++g)
       for (std::int64_t q = begin_; q < end_; ++q) {
-        const std::int64_t row = row_of(g, q), head = head_ * s_.group + g, token = token_ + q;
+        const std::int64_t row = row_of(g, q), head = head_ * s_.group + g, token = query_ + q;
         const A scale = A(1) / w_.sum[row];
         T* to = y + (token * s_.heads + head) * s_.value;
         for (std::int64_t c = 0; c < s_.value; ++c) to[c] = T(w_.out[row * s_.value_row + c] * scale);
@@ -141,7 +142,9 @@ class Task {
   const AttentionForward& job_;
   const AttentionShape<A>& s_;
   Working<A> w_;
-  std::int64_t token_, head_, begin_, end_;
+  // Rows of position 0 in the keys' and the queries' tensors (these hold no rows before begin_), and the
+  // positions of the queries.
+  std::int64_t token_, query_, head_, begin_, end_;
 };
 
 template <class T>
@@ -151,7 +154,8 @@ void forward(CpuStream& stream, const AttentionForward& job) {
   Pieces<A> sizes;
   const Working<A> measured(sizes, shape);
   const std::int64_t each = sizes.used();
-  const std::int64_t rows = blocks_per_task(shape.group) * kBlock, parts = (shape.length + rows - 1) / rows;
+  const std::int64_t rows = blocks_per_task(shape.group) * kBlock;
+  const std::int64_t parts = (job.sequences.length + rows - 1) / rows;
   A* scratch = stream.scratch<A>(each * omp_get_max_threads());
   parallel_for(shape.batch * shape.key_heads * parts, [&](std::int64_t i) {
     const Pieces<A> memory(scratch + each * omp_get_thread_num());

@@ -11,18 +11,20 @@ namespace strata::kernels {
 
 constexpr std::int64_t kBlock = 64;  // queries, and keys, of a tile of scores
 
-// Extents; *_row are the padded row lengths of packed copies.
+// Extents; *_row are the padded row lengths of packed copies. `length` counts keys, of which the queries are
+// the last length - past.
 template <class A>
 struct AttentionShape {
-  std::int64_t batch, length, heads, key_heads, group;  // group: query heads of a key head
-  std::int64_t own, shared, key, value;                 // key = own + shared dims
+  std::int64_t batch, length, past, heads, key_heads, group;  // group: query heads of a key head
+  std::int64_t own, shared, key, value;                       // key = own + shared dims
   std::int64_t key_row, value_row;
   const std::int32_t* documents;
 
   AttentionShape(const Heads& q, const Heads& k, const Heads& v, const ConstView& k_shared,
                  const Sequences& s)
       : batch(s.batch),
-        length(s.length),
+        length(s.past + s.length),
+        past(s.past),
         heads(q.heads),
         key_heads(k.heads),
         group(q.heads / k.heads),
@@ -36,6 +38,7 @@ struct AttentionShape {
     STRATA_CHECK(key == own + shared && v.heads == key_heads && group * key_heads == heads,
                  "attention: ", heads, " query heads of ", key, ", ", key_heads, " key heads of ", own, " + ",
                  shared, ", ", v.heads, " value heads");
+    STRATA_CHECK(past == 0 || !documents, "attention: documents of earlier tokens are not known");
   }
   std::int64_t block_end(std::int64_t begin) const { return std::min(length, begin + kBlock); }
 };

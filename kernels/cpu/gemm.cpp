@@ -1,4 +1,4 @@
-// One matrix product, and one per expert.
+// One matrix product, one per expert, and one per head and token.
 #include "kernels/cpu/matmul.h"
 
 namespace strata::kernels {
@@ -49,6 +49,24 @@ void run(CpuStream& stream, const GroupedGemmWeight& job) {
                           .mode = Write::Accumulate});
   }
   multiply(stream, products);
+}
+
+void run(CpuStream& stream, const HeadLinear& job) {
+  const std::int64_t T = job.x.dims[0], H = job.x.dims[1], X = job.x.dims[2], Y = job.y.dims[2];
+  const std::int64_t G = job.w.dims[1], R = job.w.dims[2], rows = job.end - job.begin;
+  const std::int64_t in = job.w_transposed ? R : rows, out = job.w_transposed ? rows : R;
+  std::vector<Gemm> products;
+  for (std::int64_t i = 0; i < T * H; ++i)
+    products.push_back({.a = part(job.x, i * X, 1, in),
+                        .b = part(job.w, (i % H * G + job.begin) * R, rows, R),
+                        .c = part(job.y, i * Y, 1, out),
+                        .transpose_b = job.w_transposed});
+  multiply(stream, products);
+  for_float(job.x.dtype, [&]<class E>() {
+    const E* x = job.x.as<E>();
+    E* y = job.y.as<E>();
+    for (std::int64_t i = 0; i < T * H; ++i) std::copy(x + i * X + in, x + (i + 1) * X, y + i * Y + out);
+  });
 }
 
 }  // namespace strata::kernels

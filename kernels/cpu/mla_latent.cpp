@@ -14,7 +14,8 @@ void forward(CpuStream& stream, const MlaLatentForward& job) {
   using A = Acc<T>;
   const std::int64_t rows = job.x.dims[0], R = job.weight.dims[0], P = job.x.dims[1] - R;
   using Table = RotationTable<A>;
-  const Table table(stream.scratch<double>(Table::size(job.length, P)), job.length, P, job.theta, false);
+  const Table table(stream.scratch<double>(Table::size(job.length, P, job.start)), job.length, P, job.theta,
+                    false, job.start);
   const T* x = job.x.as<T>();
   const A* w = job.weight.as<A>();
   T *latent = job.latent.as<T>(), *key = job.key.as<T>();

@@ -12,8 +12,8 @@ void rope(CpuStream& stream, const Rope& job) {
   using Table = RotationTable<Acc<T>>;
   const std::int64_t tokens = job.x.dims[0], H = job.x.dims[1], D = job.x.dims[2];
   const std::int64_t length = job.length, width = job.end - job.begin;
-  const Table table(stream.scratch<double>(Table::size(length, width)), length, width, job.theta,
-                    job.inverse);
+  const Table table(stream.scratch<double>(Table::size(length, width, job.start)), length, width, job.theta,
+                    job.inverse, job.start);
   const T* x = job.x.as<T>();
   T* y = job.y.as<T>();
   parallel_for(tokens, [&](std::int64_t t) {

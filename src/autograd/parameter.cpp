@@ -54,6 +54,7 @@ void ParameterStore::allocate(device::Device& device, DType compute, bool gradie
     if (gradients) b.grad = Tensor(device, {n}, full, device::Purpose::Gradients);
     std::int64_t at = 0;
     for (Parameter* p : b.parameters) {
+      p->bucket_offset = at;
       p->value = b.value.at(at, p->dims);
       p->master = b.master.at(at, p->dims);
       if (gradients) p->grad = b.grad.at(at, p->dims);

@@ -50,6 +50,7 @@ struct Parameter : ParameterSpec {
   Tensor value;   // what kernels read
   Tensor master;  // what the optimizer updates; the same memory as `value` unless computing in bfloat16
   Tensor grad;    // accumulates; undefined where no gradient is wanted
+  std::int64_t bucket_offset = 0;  // its first element in its bucket
 };
 
 struct Bucket {

@@ -61,6 +61,14 @@ class Reference : public FieldVisitor {
     prefix_ = maps_.back();
     maps_.pop_back();
   }
+  std::size_t begin_list(const Field&, std::size_t) override { return 1; }
+  void element(const Field& f, std::size_t, const Group& g) override {
+    const std::string outer = prefix_;
+    prefix_ += std::string(f.key) + "[N].";
+    g.members(*this);
+    prefix_ = outer;
+  }
+  void end_list(const Field&) override {}
 
   static std::string words(Names names) { return join({names.begin(), names.end()}, " | "); }
 

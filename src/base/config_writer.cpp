@@ -54,6 +54,18 @@ class Writer : public FieldVisitor {
   void end_map(const Field& f) override {
     if (f.rule.applies) close();
   }
+  std::size_t begin_list(const Field& f, std::size_t present) override {
+    if (key(f)) open('[');
+    return present;
+  }
+  void element(const Field& f, std::size_t, const Group& g) override {
+    if (!f.rule.applies) return;
+    out_ += (is_first_ ? "\n" : ",\n") + std::string(2 * depth_, ' ');
+    members(g);
+  }
+  void end_list(const Field& f) override {
+    if (f.rule.applies) close(']');
+  }
 
   template <class T, class Text>
   void list(const Field& f, const std::vector<T>& x, const Text& text) {
@@ -74,15 +86,15 @@ class Writer : public FieldVisitor {
     g.members(*this);
     close();
   }
-  void open() {
-    out_ += "{";
+  void open(char bracket = '{') {
+    out_ += bracket;
     ++depth_;
     is_first_ = true;
   }
-  void close() {
+  void close(char bracket = '}') {
     --depth_;
     if (!is_first_) out_ += concat("\n", std::string(2 * depth_, ' '));
-    out_ += "}";
+    out_ += bracket;
     is_first_ = false;
   }
 

@@ -98,6 +98,10 @@ class FieldVisitor {
   // Called before and after a map's entries; begin returns the names it shall have.
   virtual std::vector<std::string> begin_map(const Field&, std::vector<std::string> present) = 0;
   virtual void end_map(const Field&) = 0;
+  // Called before a list of structs, for each of them, and after; begin returns how many there shall be.
+  virtual std::size_t begin_list(const Field&, std::size_t present) = 0;
+  virtual void element(const Field& list, std::size_t index, const Group&) = 0;
+  virtual void end_list(const Field&) = 0;
 
  private:
   void visit(const Field& f, std::int64_t& x) { integer(f, x); }
@@ -138,6 +142,13 @@ class FieldVisitor {
   }
   template <class T>
   requires requires(T& x, FieldVisitor& v) { x.fields(v); }
+  void visit(const Field& f, std::vector<T>& x) {
+    x.resize(begin_list(f, x.size()));
+    for (std::size_t i = 0; i < x.size(); ++i) element(f, i, group_of(x[i]));
+    end_list(f);
+  }
+  template <class T>
+  requires requires(T& x, FieldVisitor& v) { x.fields(v); }
   void visit(const Field& f, T& x) { group(f, group_of(x)); }
 
  public:
@@ -145,7 +156,7 @@ class FieldVisitor {
   static Group group_of(T& x) {
     return {.members = [&x](FieldVisitor& v) { x.fields(v); },
             .validate =
-                [&x] {
+                [&] {
                   if constexpr (requires { x.validate(); }) x.validate();
                 }};
   }

@@ -81,6 +81,9 @@ class Reader : public FieldVisitor {
     leave(maps_.back());
     maps_.pop_back();
   }
+  std::size_t begin_list(const Field& f, std::size_t present) override;
+  void element(const Field& f, std::size_t index, const Group& g) override;
+  void end_list(const Field&) override {}
 
   Place enter(const Field& f);
   void leave(const Place& outer) {
@@ -147,8 +150,11 @@ void Reader::read_members(const Group& g) {
   } catch (const InputError& e) {
     const std::string sentence = path_ + e.what();
     const std::string key = sentence.substr(0, sentence.find(' '));
-    const auto given =
-        std::find_if(origins_.begin(), origins_.end(), [&](const auto& o) { return o.path == key; });
+    const auto is_of_key = [&](const ValueOrigin& o) {  // the value, or one within it
+      return o.path.starts_with(key) &&
+             (o.path.size() == key.size() || o.path[key.size()] == '.' || o.path[key.size()] == '[');
+    };
+    const auto given = std::find_if(origins_.begin(), origins_.end(), is_of_key);
     throw InputError(where(given == origins_.end() ? Origin::File : given->origin) + sentence);
   }
 }
@@ -190,6 +196,26 @@ std::vector<std::string> Reader::begin_map(const Field& f, std::vector<std::stri
     names.push_back(member.first);
   }
   return names;
+}
+
+std::size_t Reader::begin_list(const Field& f, std::size_t present) {
+  const JsonValue* v = object_->find(std::string(f.key));
+  if (v) refuse_unless_applies(f, *v);
+  if (!v || is_taken_away(*v)) return present;
+  if (v->kind != Kind::Array) refuse(*v, path_of(f), "a list of objects");
+  return v->elements.size();
+}
+
+void Reader::element(const Field& f, std::size_t index, const Group& g) {
+  const Place outer{object_, path_};
+  const JsonValue* v = object_->find(std::string(f.key));
+  const bool given = v && v->kind == Kind::Array;
+  const std::string path = concat(path_of(f), "[", index, "]");
+  if (given && v->elements[index].kind != Kind::Object) refuse(v->elements[index], path, "an object");
+  object_ = given ? &v->elements[index] : &kNothing;
+  path_ = path + ".";
+  read_members(g);
+  leave(outer);
 }
 
 void Reader::text(const Field& f, std::string& x) {

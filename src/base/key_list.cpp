@@ -11,7 +11,7 @@ class KeyList : public FieldVisitor {
 
   void group(const Field& f, const Group& g) override {
     add(f);
-    if (!deep_ || in_map_) return;
+    if (!deep_ || entries_ > 0) return;
     const std::string outer = prefix_;
     prefix_ += std::string(f.key) + ".";
     g.members(*this);
@@ -32,16 +32,23 @@ class KeyList : public FieldVisitor {
   }
   std::vector<std::string> begin_map(const Field& f, std::vector<std::string> present) override {
     add(f);
-    in_map_ = true;
+    ++entries_;
     return present;
   }
-  void end_map(const Field&) override { in_map_ = false; }
+  void end_map(const Field&) override { --entries_; }
+  std::size_t begin_list(const Field& f, std::size_t present) override {
+    add(f);
+    return present;
+  }
+  void element(const Field&, std::size_t, const Group&) override {}
+  void end_list(const Field&) override {}
 
   void add(const Field& f) {
-    if (!in_map_) keys_.push_back(prefix_ + std::string(f.key));
+    if (entries_ == 0) keys_.push_back(prefix_ + std::string(f.key));
   }
 
-  bool deep_, in_map_ = false;
+  bool deep_;
+  int entries_ = 0;  // of maps, that we are in
   std::string prefix_;
   std::vector<std::string> keys_;
 };

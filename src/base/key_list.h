@@ -7,7 +7,8 @@
 
 namespace strata {
 
-// Keys of `group` alone, or, deep, the dotted paths of everything in it. Entries of maps are not keys.
+// Keys of `group` alone, or, deep, the dotted paths of everything in it. Entries of maps and lists are not
+// keys.
 std::vector<std::string> keys_of(const Group& group, bool deep);
 
 }  // namespace strata

@@ -67,13 +67,14 @@ struct Grad {
   explicit operator bool() const { return bool(view); }
 };
 
-// How the T tokens of a micro-batch form sequences: T = batch * length, token t is at position t % length.
-// Tokens attend, and convolutions reach, only inside a sequence and, if `documents` is given, inside a
-// document.
+// How the T tokens of a micro-batch form sequences: T = batch * length, token t is at position past + t
+// % length. Tokens attend, and convolutions reach, only inside a sequence and, if `documents` is given,
+// inside a document.
 struct Sequences {
   std::int64_t batch = 0;
   std::int64_t length = 0;
-  ConstView documents;  // [T] int32 document ids, or empty
+  ConstView documents;    // [T] int32 document ids, or empty
+  std::int64_t past = 0;  // tokens of every sequence that came before; forward passes of one document only
 
   std::int64_t tokens() const { return batch * length; }
 };

@@ -48,7 +48,8 @@ void* Allocator::carve(std::int64_t bytes) {
   void* base =
       mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED)
-    throw Error(concat("out of memory: cannot reserve ", size, " bytes beyond ", reserved_));
+    throw Error(concat("out of memory: ", size, " more bytes cannot be had beyond the ", reserved_,
+                       " in use; a smaller model or training.micro_batch_size, or recompute, needs less"));
   madvise(base, size, MADV_HUGEPAGE);
   reserved_ += size;
   if (!open_) mprotect(base, size, PROT_NONE);

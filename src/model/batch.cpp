@@ -73,9 +73,10 @@ Counts count(const HostBatch& b) {
 }
 
 nn::Context MicroBatch::context(const Counts& counts) const {
-  return {.sequences = {rows, length, documents.view()},
+  return {.sequences = {rows, length, documents.view(), history ? history->tokens() : 0},
           .global_sequences = counts.sequences,
-          .global_tokens = counts.tokens};
+          .global_tokens = counts.tokens,
+          .history = history};
 }
 
 MicroBatch upload(device::Device& device, const HostBatch& b, bool with_next) {

@@ -39,6 +39,7 @@ struct MicroBatch {
   std::int64_t rows = 0, length = 0;
   Tensor ids, labels, next_ids, next_labels;  // [T] int32; next_* undefined without multi-token prediction
   Tensor documents;                           // [T] int32, or undefined
+  nn::History* history = nullptr;             // of the tokens before these, in incremental decoding
 
   nn::Context context(const Counts& counts) const;
 };

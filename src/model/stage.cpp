@@ -108,6 +108,7 @@ void Stage::layers(Tape& tape, residual::State& state, const MicroBatch& batch, 
   const nn::Context context = batch.context(counts);
   state.range = slots();
   state.sequences = context.sequences;
+  state.history = context.history;
   for (int i = range_.first; i < range_.last; ++i) {
     residual_->prepare(tape, state, {2 * i + 1});
     if (options.recompute_layers)
@@ -152,6 +153,17 @@ Losses Stage::forward(Tape& tape, const MicroBatch& batch, const Counts& counts,
   std::vector<Var> aux;
   layers(tape, state, batch, counts, options, aux);
   return close(tape, state, batch, counts, std::move(aux));
+}
+
+Tensor Stage::logits(Tape& tape, const MicroBatch& batch, std::int64_t last) const {
+  residual::State state = open(tape, batch);
+  std::vector<Var> aux;
+  layers(tape, state, batch, {}, {}, aux);
+  const Tensor top = residual_->close(tape, state).value;
+  const std::int64_t tokens = top.dim(0);
+  const Var x =
+      ops::rms_norm(tape, tape.constant(top.slice(tokens - last, tokens)), norm_, config_.rms_norm_eps);
+  return ops::linear(tape, x, *head_, acc_of(top.dtype())).value;
 }
 
 void Stage::backward(Tape& tape, const Losses& losses, Weights when) const {

@@ -46,6 +46,10 @@ class Stage {
   // All three, for a stage that is the whole model.
   Losses forward(Tape& tape, const MicroBatch& batch, const Counts& counts, StageOptions options = {}) const;
 
+  // Forward without labels, on a tape that does not record and a stage that is the whole model: logits of the
+  // `last` last tokens, [last,V] in Acc.
+  Tensor logits(Tape& tape, const MicroBatch& batch, std::int64_t last) const;
+
   // Seeds the losses with their coefficients and runs backward.
   void backward(Tape& tape, const Losses& losses, Weights when = Weights::Now) const;
 

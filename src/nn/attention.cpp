@@ -4,6 +4,7 @@
 
 #include "nn/norm.h"
 #include "ops/attention.h"
+#include "ops/head_linear.h"
 #include "ops/linear.h"
 #include "ops/mla_latent.h"
 #include "ops/rms_norm.h"
@@ -44,7 +45,7 @@ MlaAttention::MlaAttention(ParameterStore& store, const std::string& prefix, con
   o_proj_ = matrix("o_proj", c.hidden_size, c.heads * c.value_dim);
 }
 
-Var MlaAttention::queries(Tape& tape, const Var& x, std::int64_t length) const {
+Var MlaAttention::queries(Tape& tape, const Var& x, const Sequences& s) const {
   Var q;
   if (q_proj_) {
     q = ops::linear(tape, x, *q_proj_);
@@ -54,24 +55,51 @@ Var MlaAttention::queries(Tape& tape, const Var& x, std::int64_t length) const {
     q = ops::linear(tape, latent, *q_b_proj_);
     tape.release({latent}, Recompute::Norm);
   }
-  return ops::rope(tape, q, config_.heads, config_.nope_dim, config_.nope_dim + config_.rope_dim, length,
-                   config_.rope_theta, ops::RopePairing::Interleaved);
+  return ops::rope(tape, q, config_.heads, config_.nope_dim, config_.nope_dim + config_.rope_dim, s.length,
+                   config_.rope_theta, ops::RopePairing::Interleaved, s.past);
 }
 
 Var MlaAttention::forward(Tape& tape, const Var& x, const Context& context) {
   const MlaConfig& c = config_;
-  const std::int64_t length = context.sequences.length;
-  const Var q = queries(tape, x, length);
+  const Sequences& s = context.sequences;
+  const Var q = queries(tape, x, s);
   const Var compressed = ops::linear(tape, x, *kv_a_proj_);
-  const auto [latent, key] =
-      ops::mla_latent(tape, compressed, *kv_a_layernorm_, c.rms_norm_eps, c.rope_theta, length);
-  const Var kv = ops::linear(tape, latent, *kv_b_proj_);
-  tape.release({latent}, Recompute::Norm);
-  const Var y = ops::mla_attention(tape, q, kv, key, {c.heads, c.nope_dim, c.rope_dim, c.value_dim},
-                                   context.sequences, 1 / std::sqrt(double(c.nope_dim + c.rope_dim)));
+  const ops::MlaLatent row =
+      ops::mla_latent(tape, compressed, *kv_a_layernorm_, c.rms_norm_eps, c.rope_theta, s.length, s.past);
+  const Var latent = context.remembered(tape, *kv_a_layernorm_, row.latent);
+  const Var key = context.remembered(tape, *kv_a_proj_, row.key);
+  const Var y = absorbs(s) ? absorbed(tape, q, latent, key, s) : expanded(tape, q, latent, key, s);
   const Var out = ops::linear(tape, y, *o_proj_);
   tape.release({y}, Recompute::Attention);
   return out;
+}
+
+double MlaAttention::scale() const { return 1 / std::sqrt(double(config_.nope_dim + config_.rope_dim)); }
+
+Var MlaAttention::expanded(Tape& tape, const Var& q, const Var& latent, const Var& key,
+                           const Sequences& s) const {
+  const MlaConfig& c = config_;
+  const Var kv = ops::linear(tape, latent, *kv_b_proj_);
+  tape.release({latent}, Recompute::Norm);
+  return ops::mla_attention(tape, q, kv, key, {c.heads, c.nope_dim, c.rope_dim, c.value_dim}, s, scale());
+}
+
+// q.(W_k latent) = (q W_k).latent, and sum_j p_j W_v latent_j = W_v sum_j p_j latent_j. DeepSeek-V2,
+// section 2.1.2.
+Var MlaAttention::absorbed(Tape& tape, const Var& q, const Var& latent, const Var& key,
+                           const Sequences& s) const {
+  const MlaConfig& c = config_;
+  const ops::HeadRows keys{c.heads, 0, c.nope_dim}, values{c.heads, c.nope_dim, c.nope_dim + c.value_dim};
+  const Var asked = ops::head_linear(tape, q, *kv_b_proj_, keys);
+  const Var found = ops::latent_attention(tape, asked, latent, key, c.heads, s, scale());
+  return ops::head_linear_transposed(tape, found, *kv_b_proj_, values);
+}
+
+// A latent takes R (nope + value) products of a head to expand, and saves 2 R - nope - value with every
+// query.
+bool MlaAttention::absorbs(const Sequences& s) const {
+  const std::int64_t R = config_.kv_lora_rank, both = config_.nope_dim + config_.value_dim;
+  return s.past > 0 && s.length * (2 * R - both) < R * both;
 }
 
 GqaAttention::GqaAttention(ParameterStore& store, const std::string& prefix, const GqaConfig& config)
@@ -86,14 +114,15 @@ GqaAttention::GqaAttention(ParameterStore& store, const std::string& prefix, con
 
 Var GqaAttention::forward(Tape& tape, const Var& x, const Context& context) {
   const GqaConfig& c = config_;
-  const std::int64_t length = context.sequences.length;
+  const Sequences& s = context.sequences;
   const auto turned = [&](Parameter& w, std::int64_t heads) {
-    return ops::rope(tape, ops::linear(tape, x, w), heads, 0, c.head_dim, length, c.rope_theta,
-                     ops::RopePairing::Half);
+    return ops::rope(tape, ops::linear(tape, x, w), heads, 0, c.head_dim, s.length, c.rope_theta,
+                     ops::RopePairing::Half, s.past);
   };
-  const Var q = turned(*q_proj_, c.heads), k = turned(*k_proj_, c.key_heads);
-  const Var v = ops::linear(tape, x, *v_proj_);
-  const Var y = ops::gqa_attention(tape, q, k, v, {c.heads, c.key_heads, c.head_dim}, context.sequences,
+  const Var q = turned(*q_proj_, c.heads);
+  const Var k = context.remembered(tape, *k_proj_, turned(*k_proj_, c.key_heads));
+  const Var v = context.remembered(tape, *v_proj_, ops::linear(tape, x, *v_proj_));
+  const Var y = ops::gqa_attention(tape, q, k, v, {c.heads, c.key_heads, c.head_dim}, s,
                                    1 / std::sqrt(double(c.head_dim)));
   const Var out = ops::linear(tape, y, *o_proj_);
   tape.release({y}, Recompute::Attention);

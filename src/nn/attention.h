@@ -32,7 +32,12 @@ class MlaAttention final : public Attention {
   Var forward(Tape& tape, const Var& x, const Context& context) override;
 
  private:
-  Var queries(Tape& tape, const Var& x, std::int64_t length) const;
+  Var queries(Tape& tape, const Var& x, const Sequences& sequences) const;
+  // Heads' keys and values made from the latents, or the latents read as they are: the same up to rounding.
+  Var expanded(Tape& tape, const Var& q, const Var& latent, const Var& key, const Sequences& s) const;
+  Var absorbed(Tape& tape, const Var& q, const Var& latent, const Var& key, const Sequences& s) const;
+  bool absorbs(const Sequences& s) const;
+  double scale() const;
 
   MlaConfig config_;
   Parameter* q_proj_ = nullptr;  // without a query rank, else the next three

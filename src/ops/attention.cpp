@@ -64,6 +64,10 @@ Var attend(Tape& tape, std::unique_ptr<AttentionNode> node, std::int64_t width) 
   const Tensor& q = node->q.value;
   STRATA_CHECK(node->sequences.tokens() == q.dim(0), "attention: ", q.dim(0), " tokens, but ",
                node->sequences.batch, " sequences of ", node->sequences.length);
+  const std::int64_t past = node->sequences.past, keys = node->k.value.dim(0);
+  STRATA_CHECK(keys == q.dim(0) + node->sequences.batch * past, "attention: ", q.dim(0), " queries read ",
+               keys, " keys, of which ", past, " in each sequence are earlier ones");
+  STRATA_CHECK(past == 0 || !tape.recording(), "attention: no backward with earlier keys");
   node->y = tape.output(tape.empty({q.dim(0), width}, q.dtype()));
   node->lse = tape.empty({node->q_slice.heads, q.dim(0)}, acc_of(q.dtype()));
   node->forward(tape);
@@ -78,7 +82,7 @@ Var mla_attention(Tape& tape, const Var& q, const Var& kv, const Var& k_rope, co
                   const Sequences& sequences, double scale) {
   const auto [heads, nope, rope, value] = dims;
   Shapes s("mla_attention");
-  s(q.value, "q", "T H*(N+P)")(kv.value, "kv", "T H*(N+V)")(k_rope.value, "k_rope", "T P");
+  s(q.value, "q", "T H*(N+P)")(kv.value, "kv", "S H*(N+V)")(k_rope.value, "k_rope", "S P");
   s.bind("H*(N+P)", heads * (nope + rope)).bind("H*(N+V)", heads * (nope + value)).bind("P", rope);
   auto node = std::make_unique<AttentionNode>();
   node->q = q;
@@ -96,7 +100,7 @@ Var gqa_attention(Tape& tape, const Var& q, const Var& k, const Var& v, const Gq
                   const Sequences& sequences, double scale) {
   const auto [heads, key_heads, dim] = dims;
   Shapes s("gqa_attention");
-  s(q.value, "q", "T H*D")(k.value, "k", "T Hk*D")(v.value, "v", "T Hk*D");
+  s(q.value, "q", "T H*D")(k.value, "k", "S Hk*D")(v.value, "v", "S Hk*D");
   s.bind("H*D", heads * dim).bind("Hk*D", key_heads * dim);
   STRATA_CHECK(heads % key_heads == 0, "gqa_attention: ", heads, " heads read ", key_heads, " key heads");
   auto node = std::make_unique<AttentionNode>();
@@ -108,6 +112,23 @@ Var gqa_attention(Tape& tape, const Var& q, const Var& k, const Var& v, const Gq
   node->sequences = sequences;
   node->scale = scale;
   return attend(tape, std::move(node), heads * dim);
+}
+
+Var latent_attention(Tape& tape, const Var& q, const Var& latent, const Var& k_rope, std::int64_t heads,
+                     const Sequences& sequences, double scale) {
+  Shapes s("latent_attention");
+  s(latent.value, "latent", "S R")(k_rope.value, "k_rope", "S P");
+  const std::int64_t rank = s["R"], width = rank + s["P"];
+  s.bind("H*(R+P)", heads * width)(q.value, "q", "T H*(R+P)");
+  auto node = std::make_unique<AttentionNode>();
+  node->q = q;
+  node->k = node->v = latent;
+  node->k_shared = k_rope;
+  node->q_slice = {heads, width, 0, width};
+  node->k_slice = node->v_slice = {1, rank, 0, rank};
+  node->sequences = sequences;
+  node->scale = scale;
+  return attend(tape, std::move(node), heads * rank);
 }
 
 }  // namespace strata::ops

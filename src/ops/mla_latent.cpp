@@ -11,7 +11,7 @@ struct MlaLatentNode final : Node {
   Parameter* weight;
   Tensor rstd;
   double eps, theta;
-  std::int64_t length;
+  std::int64_t length, start;
 
   std::string_view name() const override { return "mla_latent"; }
   std::vector<Tensor> saved() const override { return {x.value, rstd}; }
@@ -23,6 +23,7 @@ struct MlaLatentNode final : Node {
                                                 .eps = eps,
                                                 .theta = theta,
                                                 .length = length,
+                                                .start = start,
                                                 .latent = latent.value,
                                                 .key = key.value,
                                                 .rstd = rstd});
@@ -43,12 +44,13 @@ struct MlaLatentNode final : Node {
 }  // namespace
 
 MlaLatent mla_latent(Tape& tape, const Var& x, Parameter& weight, double eps, double theta,
-                     std::int64_t length) {
+                     std::int64_t length, std::int64_t start) {
   Shapes s("mla_latent");
   s(x.value, "x", "T R+P")(weight.value, "weight", "R");
   const std::int64_t tokens = s["T"], rank = s["R"], width = s["R+P"] - rank;
   STRATA_CHECK(width >= 0 && width % 2 == 0, "mla_latent: ", width, " dims to turn");
   STRATA_CHECK(tokens % length == 0, "mla_latent: ", tokens, " tokens in sequences of ", length);
+  STRATA_CHECK(start == 0 || !tape.recording(), "mla_latent: no backward from position ", start);
   auto node = std::make_unique<MlaLatentNode>();
   node->x = x;
   node->latent = tape.output(tape.empty({tokens, rank}, x.value.dtype()));
@@ -58,6 +60,7 @@ MlaLatent mla_latent(Tape& tape, const Var& x, Parameter& weight, double eps, do
   node->eps = eps;
   node->theta = theta;
   node->length = length;
+  node->start = start;
   node->forward(tape);
   const MlaLatent y{node->latent, node->key};
   tape.record(std::move(node), {y.latent, y.key});

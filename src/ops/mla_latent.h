@@ -11,8 +11,9 @@ struct MlaLatent {
 };
 
 // x [T,R+P], weight [R]: latent = RMSNorm_w(x[:, :R]), key = x[:, R:] turned by position (interleaved pairs,
-// P even), one key for all heads. Token t is at position t % length.
+// P even), one key for all heads. Token t is at position start + t % length; a start other than 0 has
+// no backward.
 MlaLatent mla_latent(Tape& tape, const Var& x, Parameter& weight, double eps, double theta,
-                     std::int64_t length);
+                     std::int64_t length, std::int64_t start = 0);
 
 }  // namespace strata::ops

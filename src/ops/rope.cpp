@@ -28,7 +28,7 @@ struct RopeNode final : Node {
 }  // namespace
 
 Var rope(Tape& tape, const Var& x, std::int64_t heads, std::int64_t begin, std::int64_t end,
-         std::int64_t length, double theta, RopePairing pairing) {
+         std::int64_t length, double theta, RopePairing pairing, std::int64_t start) {
   const std::int64_t tokens = x.value.dim(0), width = x.value.dim(1), dim = width / heads;
   Shapes("rope")(x.value, "x", "T H*D").bind("H*D", heads * dim);
   STRATA_CHECK(0 <= begin && begin <= end && end <= dim && (end - begin) % 2 == 0, "rope: dims [", begin,
@@ -39,6 +39,7 @@ Var rope(Tape& tape, const Var& x, std::int64_t heads, std::int64_t begin, std::
   node->job.begin = begin;
   node->job.end = end;
   node->job.length = length;
+  node->job.start = start;
   node->job.theta = theta;
   node->job.pairing = pairing;
   const Var y = tape.output(tape.empty(x.value.dims(), x.value.dtype()));

@@ -38,6 +38,21 @@ Optimizer::Optimizer(const OptimizerSection& config, device::Device& device, Par
   }
 }
 
+std::map<std::string, Tensor> Optimizer::state() const {
+  const bool adamw = config_.type == OptimizerType::AdamW;
+  std::map<std::string, Tensor> state;
+  for (std::size_t i = 0; i < moments_.size(); ++i)
+    for (const Parameter* p : store_.buckets()[i].parameters)
+      for (const NamedSlice& s : p->slices) {
+        const std::int64_t at = p->bucket_offset + s.offset;
+        const Moments& m = moments_[i];
+        if (m.first.defined())
+          state[(adamw ? "exp_avg." : "momentum_buffer.") + s.name] = m.first.at(at, s.dims);
+        if (m.second.defined()) state["exp_avg_sq." + s.name] = m.second.at(at, s.dims);
+      }
+  return state;
+}
+
 void Optimizer::step(double lr, double grad_scale) {
   ++steps_;
   for (std::size_t i = 0; i < moments_.size(); ++i) {

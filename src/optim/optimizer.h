@@ -1,5 +1,7 @@
 // AdamW and SGD over flat parameter buckets, with clipping by one global norm over every parameter.
 #pragma once
+#include <map>
+#include <string>
 #include <vector>
 
 #include "autograd/parameter.h"
@@ -21,6 +23,12 @@ class Optimizer {
   // One update with the gradients in the store times `grad_scale`. Counts the steps itself (bias correction).
   void step(double lr, double grad_scale);
   std::int64_t steps() const { return steps_; }
+
+  // What a checkpoint keeps besides the weights: each moment by name, "exp_avg.WEIGHT" and
+  // "exp_avg_sq.WEIGHT" (AdamW) or "momentum_buffer.WEIGHT" (SGD with momentum), shaped like the weight.
+  std::map<std::string, Tensor> state() const;
+  // The count that goes with moments from a checkpoint.
+  void set_steps(std::int64_t steps) { steps_ = steps; }
 
  private:
   struct Moments {

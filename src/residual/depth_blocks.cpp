@@ -35,6 +35,7 @@ DepthBlocks::DepthBlocks(const Config& config, const Shape& shape, const Options
 
 void DepthBlocks::add_convolutions(const Config& config, ParameterStore& store) {
   const std::vector<std::int64_t> kernels = config.kernels();
+  for (const std::int64_t taps : kernels) reach_ = std::max(reach_, taps - 1);
   convs_.resize(count_ + 1);
   for (int j = 0; j <= count_; ++j)
     for (std::size_t r = 0; r < kernels.size(); ++r) {
@@ -69,6 +70,16 @@ const Prepared* DepthBlocks::find(const State& state, Slot slot) const {
   return nullptr;
 }
 
+std::int64_t DepthBlocks::earlier(const State& state) const {
+  return reaches_back(state) ? std::min(reach_, state.history->tokens()) : 0;
+}
+
+Sequences DepthBlocks::lengthened(const State& state) const {
+  Sequences s = state.sequences;
+  s.length += earlier(state);
+  return s;
+}
+
 void DepthBlocks::prepare(Tape& tape, State& state, Slot next) const {
   const int first = std::max(next.number, options_.first_target);
   const int last = next == head() ? next.number : std::min(last_of_block(next), state.range.last.number);
@@ -79,10 +90,14 @@ void DepthBlocks::prepare(Tape& tape, State& state, Slot next) const {
   const std::size_t completed = next == head() ? count_ + 1 : block(next);
   STRATA_CHECK(sources.size() == completed, "sub-layer ", next.number, " retrieves from ", completed,
                " blocks, the state has ", sources.size());
+  if (reaches_back(state))
+    for (std::size_t j = 0; j < completed; ++j)
+      sources[j] = state.history->last(tape, *convs_[j].front(), sources[j], reach_);
   std::vector<ops::ConvSet> convs;
   if (!convs_.empty()) convs.assign(convs_.begin(), convs_.begin() + std::ptrdiff_t(completed));
   const std::vector<ops::DepthTarget> targets(targets_.begin() + first, targets_.begin() + last + 1);
-  const auto opened = ops::depth_attend(tape, sources, convs, targets, state.sequences, options_.views, eps_);
+  const auto opened =
+      ops::depth_attend(tape, sources, convs, targets, lengthened(state), options_.views, eps_);
   for (std::size_t k = 0; k < opened.size(); ++k)
     state.prepared.push_back(
         {{first + int(k)}, opened[k].out, opened[k].lse, tape.observer() ? opened[k].logits : Tensor()});
@@ -95,9 +110,13 @@ ops::DepthMerged DepthBlocks::retrieve(Tape& tape, State& state, Slot slot,
   ops::DepthPartial running;
   const Var* sum = partial(state, slot);
   if (sum) running = {*sum, convs_.empty() ? ops::ConvSet() : convs_[block(slot)], targets_[slot.number]};
-  const ops::DepthMerged merged = ops::depth_merge(tape, prepared.out, prepared.lse, sum ? &running : nullptr,
-                                                   fusion, state.sequences, eps_);
+  if (sum && reaches_back(state))
+    running.value = state.history->last(tape, *running.target.query, *sum, reach_);
+  ops::DepthMerged merged = ops::depth_merge(tape, prepared.out, prepared.lse, sum ? &running : nullptr,
+                                             fusion, lengthened(state), eps_);
   if (tape.observer()) observe(tape, prepared, merged);
+  if (const std::int64_t before = earlier(state))
+    merged.y.value = merged.y.value.slice(before, before + state.sequences.tokens());
   return merged;
 }
 

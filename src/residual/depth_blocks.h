@@ -45,6 +45,11 @@ class DepthBlocks {
 
  private:
   int last_of_block(Slot slot) const;
+  // In incremental decoding convolutions reach back to earlier tokens: retrievals run over the last rows of
+  // those too, and their results there, which are of no use, are left out at the end.
+  bool reaches_back(const State& state) const { return state.history && reach_ > 0; }
+  std::int64_t earlier(const State& state) const;
+  Sequences lengthened(const State& state) const;
   const Prepared* find(const State& state, Slot slot) const;
   void observe(Tape& tape, const Prepared& prepared, const ops::DepthMerged& merged) const;
 
@@ -52,6 +57,7 @@ class DepthBlocks {
   std::int64_t width_;
   double eps_;
   int sublayers_, size_, count_;
+  std::int64_t reach_ = 0;                 // rows before a token that convolutions see
   std::vector<ops::DepthTarget> targets_;  // by slot number
   std::vector<ops::ConvSet> convs_;        // by source, or none
 };

@@ -8,6 +8,7 @@
 
 #include "autograd/parameter.h"
 #include "autograd/tape.h"
+#include "nn/history.h"
 #include "residual/config.h"
 
 namespace strata::residual {
@@ -49,6 +50,8 @@ struct State {
   std::vector<Prepared> prepared;
   SlotRange range;      // what this tape runs
   Sequences sequences;  // how the tokens of this micro-batch form sequences
+  // Rows of earlier tokens, for convolutions; null but in incremental decoding.
+  nn::History* history = nullptr;
 
   Item* find(const std::string& name);
   Var& operator[](const std::string& name);

@@ -19,12 +19,6 @@ void RouterSection::fields(FieldVisitor& v) {
   v("bias_update_speed", bias_update_speed, "step of loss-free balancing; 0: off", at_least(0));
 }
 
-void DataSection::fields(FieldVisitor& v) {
-  v("train", train, "text file to train on", not_empty());
-  v("validation", validation, "text file to evaluate on", not_empty());
-  v("tokenizer", tokenizer, "how text becomes token ids (byte: its 256 byte values)");
-}
-
 void TrainingSection::fields(FieldVisitor& v) {
   v("seq_length", seq_length, "tokens per sequence", dimension());
   v("micro_batch_size", micro_batch_size, "sequences per forward pass", dimension());
@@ -49,6 +43,17 @@ void BackendSection::fields(FieldVisitor& v) {
   v("threads", threads, "CPU threads; 0: all", between(0, 4096));
 }
 
+void ResilienceSection::fields(FieldVisitor& v) {
+  v("nan", nan,
+    "what a step with a loss or gradient norm that is not finite does: be skipped, or stop the run");
+  v("max_consecutive_skips", max_consecutive_skips, "skipped steps in a row that stop the run",
+    count_from(1));
+  v("spike_action", spike_action, "what a loss far above the last ones does: be logged, or its step skipped");
+  v("spike_sigma", spike_sigma, "standard deviations above the mean that make a spike; 0: off", at_least(0));
+  v("spike_window", spike_window, "steps whose losses are compared with", between(2, 1e6));
+  v("exit_duration_in_mins", exit_duration_in_mins, "minutes after which the run saves and ends", above(0));
+}
+
 void LoggingSection::fields(FieldVisitor& v) {
   v("log_interval", log_interval, "steps between progress lines", count_from(1));
   v("jsonl", jsonl, "file of metrics, in the run's folder", not_empty());
@@ -65,6 +70,8 @@ void RunConfig::fields(FieldVisitor& v) {
   v("precision", precision, "number formats");
   v("recompute", recompute, "activation recomputation");
   v("backend", backend, "devices");
+  v("checkpoint", checkpoint, "checkpoints");
+  v("resilience", resilience, "faults, and when to stop");
   v("logging", logging, "progress and metrics");
 }
 

@@ -3,6 +3,8 @@
 #pragma once
 #include "base/dtype.h"
 #include "base/fields.h"
+#include "checkpoint/config.h"
+#include "data/config.h"
 #include "model/config.h"
 #include "optim/config.h"
 
@@ -24,18 +26,6 @@ struct RouterSection {
 
   void fields(FieldVisitor& v);
   bool operator==(const RouterSection&) const = default;
-};
-
-enum class Tokenizer { Byte };
-constexpr auto enum_names(Tokenizer) { return std::array<std::string_view, 1>{"byte"}; }
-
-struct DataSection {
-  std::optional<std::string> train = {};       // path of a text file
-  std::optional<std::string> validation = {};  // the same
-  Tokenizer tokenizer = Tokenizer::Byte;
-
-  void fields(FieldVisitor& v);
-  bool operator==(const DataSection&) const = default;
 };
 
 struct TrainingSection {
@@ -102,11 +92,29 @@ struct BackendSection {
   bool operator==(const BackendSection&) const = default;
 };
 
+enum class OnNan { Skip, Stop };
+constexpr auto enum_names(OnNan) { return std::array<std::string_view, 2>{"skip", "stop"}; }
+enum class SpikeAction { Log, Skip };
+constexpr auto enum_names(SpikeAction) { return std::array<std::string_view, 2>{"log", "skip"}; }
+
+struct ResilienceSection {
+  OnNan nan = OnNan::Skip;
+  std::int64_t max_consecutive_skips = 5;
+  SpikeAction spike_action = SpikeAction::Log;
+  double spike_sigma = 6;
+  std::int64_t spike_window = 128;
+  std::optional<double> exit_duration_in_mins = {};
+
+  void fields(FieldVisitor& v);
+  bool operator==(const ResilienceSection&) const = default;
+};
+
 struct LoggingSection {
   std::int64_t log_interval = 1;
   std::string jsonl = "metrics.jsonl";  // in the run's folder
 
   void fields(FieldVisitor& v);
+  void validate() const;
   bool operator==(const LoggingSection&) const = default;
 };
 
@@ -114,13 +122,15 @@ struct RunConfig {
   RunSection run = {};
   model::ModelConfig model = {};
   RouterSection router = {};
-  DataSection data = {};
+  data::DataSection data = {};
   TrainingSection training = {};
   optim::OptimizerSection optimizer = {};
   optim::LrScheduleSection lr_schedule = {};
   PrecisionSection precision = {};
   RecomputeSection recompute = {};
   BackendSection backend = {};
+  checkpoint::CheckpointSection checkpoint = {};
+  ResilienceSection resilience = {};
   LoggingSection logging = {};
 
   void fields(FieldVisitor& v);

@@ -1,6 +1,8 @@
 // Values derived from a run's configuration, and which of its values contradict each other.
 #include <algorithm>
+#include <filesystem>
 
+#include "data/tokenizer.h"
 #include "train/config.h"
 
 namespace strata::train {
@@ -8,6 +10,15 @@ namespace strata::train {
 void RunSection::validate() const {
   if (name.find('/') != std::string::npos)
     throw InputError(concat("name \"", name, "\" has a slash in it: a folder goes into output_dir"));
+  if (name == "." || name == "..")
+    throw InputError(concat("name \"", name, "\" is no name of a folder below runs"));
+}
+
+void LoggingSection::validate() const {
+  const std::filesystem::path path = std::filesystem::path(jsonl).lexically_normal();
+  if (path.is_absolute() || !path.has_filename() || *path.begin() == ".." || path == ".")
+    throw InputError(
+        concat("jsonl \"", jsonl, "\" is no file inside the run's folder, such as metrics.jsonl"));
 }
 
 std::int64_t TrainingSection::iterations() const {
@@ -48,7 +59,23 @@ void RecomputeSection::validate() const {
       throw InputError(concat("modules names \"", name_of(*it), "\" twice"));
 }
 
+namespace {
+
+// A kernel that computes in float32 divides by this value, or scales with it, as a float.
+void check_above_zero_in_float(const char* key, double value) {
+  if (float(value) == 0)
+    throw InputError(
+        concat(key, " ", value, " is 0 in float32, the type it is computed in; at least 1e-38 works"));
+}
+
+}  // namespace
+
 void RunConfig::validate() const {
+  if (precision.compute != Compute::Float64) {
+    check_above_zero_in_float("optimizer.eps", optimizer.eps);
+    check_above_zero_in_float("model.rms_norm_eps", model.rms_norm_eps);
+    check_above_zero_in_float("model.routed_scaling_factor", model.routed_scaling_factor);
+  }
   if (router.bias_update_speed > 0 && model.moe_layers() == 0)
     throw InputError(
         concat("router.bias_update_speed ", router.bias_update_speed, " needs a MoE layer in the model"));
@@ -79,14 +106,18 @@ void check_schedule(const optim::LrScheduleSection& schedule, std::int64_t itera
 }  // namespace
 
 void check_trainable(const RunConfig& config) {
-  constexpr std::int64_t kByteValues = 256;
-  if (!config.data.train) throw InputError("data.train is required: the path of a text file");
-  if (config.model.vocab_size < kByteValues)
-    throw InputError(concat("model.vocab_size ", config.model.vocab_size, " is below the ", kByteValues,
-                            " values of data.tokenizer byte"));
-  if (config.training.eval_interval > 0 && !config.data.validation)
-    throw InputError(concat("data.validation is required with training.eval_interval ",
-                            config.training.eval_interval, ": the path of a text file"));
+  if (config.data.train.empty())
+    throw InputError("data.train is required: a list of token files, as in [{\"path\": \"data/corpus\"}]");
+  if (config.data.tokenizer) {
+    const auto tokenizer = data::make_tokenizer(*config.data.tokenizer);
+    if (config.model.vocab_size < tokenizer->vocabulary())
+      throw InputError(concat("model.vocab_size ", config.model.vocab_size, " is below the ",
+                              tokenizer->vocabulary(), " ids of data.tokenizer ", tokenizer->name()));
+  }
+  if (config.training.eval_interval > 0 && config.data.validation.empty())
+    throw InputError(
+        concat("data.validation is required with training.eval_interval ", config.training.eval_interval,
+               ": token files by name, as in {\"held_out\": ", "{\"path\": \"data/held_out\"}}"));
   check_schedule(config.lr_schedule, config.training.iterations());
 }
 

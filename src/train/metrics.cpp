@@ -2,15 +2,35 @@
 
 #include <cerrno>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 
 namespace strata::train {
+namespace {
 
-MetricsSink::MetricsSink(const std::string& path) : path_(path), file_(path, std::ios::trunc) {
-  if (!file_) throw InputError(concat("cannot write ", path, ": ", std::strerror(errno)));
+// The whole lines of `path` up to iteration `last_step`.
+std::string lines_until(const std::string& path, std::int64_t last_step) {
+  std::ifstream old(path);
+  std::string kept;
+  for (std::string line; last_step > 0 && std::getline(old, line) && !old.eof();) {
+    const auto json = nlohmann::json::parse(line, nullptr, false);
+    if (!json.is_object() || !json.contains("iteration") || !json["iteration"].is_number()) continue;
+    if (json["iteration"].get<double>() <= double(last_step)) kept += line + "\n";
+  }
+  return kept;
+}
+
+}  // namespace
+
+MetricsSink::MetricsSink(const std::string& path, std::int64_t last_step) : path_(path) {
+  const std::string kept = lines_until(path, last_step), aside = path + ".new";
+  file_.open(aside, std::ios::trunc);
+  file_ << kept << std::flush;
+  if (!file_ || std::rename(aside.c_str(), path.c_str()) != 0)
+    throw InputError(concat("cannot write ", path, ": ", std::strerror(errno)));
 }
 
 void MetricsSink::write(const std::vector<std::pair<std::string, double>>& values) {

@@ -1,5 +1,6 @@
 // Metrics for programs: one JSON object a line, in Megatron's vocabulary.
 #pragma once
+#include <cstdint>
 #include <fstream>
 #include <string>
 #include <utility>
@@ -9,8 +10,9 @@ namespace strata::train {
 
 class MetricsSink {
  public:
-  // Starts the file anew. InputError if it cannot be written.
-  explicit MetricsSink(const std::string& path);
+  // Goes on behind the lines of an earlier part of the run, up to iteration `last_step`; what comes after
+  // them was of steps that are done again, and is dropped. InputError if the file cannot be written.
+  explicit MetricsSink(const std::string& path, std::int64_t last_step = 0);
   // Numbers that are not finite are written as strings ("nan", "inf"): JSON has none. Flushed at once. Error
   // if the line cannot be written.
   void write(const std::vector<std::pair<std::string, double>>& values);

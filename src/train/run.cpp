@@ -4,14 +4,18 @@
 
 #include <chrono>
 #include <cmath>
-#include <cstdio>
-#include <optional>
+#include <csignal>
 
 #include "base/log.h"
-#include "data/text_corpus.h"
+#include "checkpoint/async_saver.h"
+#include "kernels/jobs.h"
+#include "train/checkpointing.h"
+#include "train/evaluate.h"
 #include "train/metrics.h"
-#include "train/run_folder.h"
-#include "train/trainer.h"
+#include "train/resume.h"
+#include "train/run_text.h"
+#include "train/spikes.h"
+#include "train/stop.h"
 
 namespace strata::train {
 namespace {
@@ -22,122 +26,242 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-template <class... Parts>
-std::string format(const char* pattern, Parts... parts) {
-  char text[256];
-  std::snprintf(text, sizeof text, pattern, parts...);
-  return text;
-}
-
-std::string duration(double seconds) {
-  const auto s = static_cast<long long>(seconds + 0.5);
-  return s >= 3600 ? format("%lldh%02lldm", s / 3600, s / 60 % 60) : format("%lldm%02llds", s / 60, s % 60);
-}
-
-std::string megabytes(std::int64_t bytes) { return format("%.1f MB", double(bytes) / 1e6); }
-
-struct Texts {
-  data::TextCorpus train;
-  std::optional<data::TextCorpus> validation;
+struct Data {
+  data::TrainingData train;
+  std::vector<data::ValidationData> validation;
 };
 
-Texts load_texts(const RunConfig& config) {
-  const std::int64_t length = config.training.seq_length;
-  Texts texts{{*config.data.train, length, std::uint64_t(config.run.seed)}, {}};
-  if (config.data.validation) texts.validation.emplace(*config.data.validation, length, 0);
-  return texts;
+Data open_data(const RunConfig& config) {
+  const TrainingSection& t = config.training;
+  return {data::TrainingData(config.data, t.seq_length, std::uint64_t(config.run.seed),
+                             config.model.vocab_size, t.iterations() * t.batch_size()),
+          data::open_validation(config.data, t.seq_length, config.model.vocab_size)};
 }
 
 class Run {
  public:
-  Run(const RunConfig& config, Texts texts, const std::string& metrics)
-      : config_(config), texts_(std::move(texts)), metrics_(metrics), trainer_(config, device_) {}
+  Run(const RunConfig& config, const std::vector<ValueOrigin>& origins, const RunOptions& options, Data data,
+      RunFolder& folder, checkpoint::CheckpointStore& store, StopRequests& stop)
+      : config_(config),
+        options_(options),
+        config_json_(config_json(config)),
+        origins_json_(origins_json(origins)),
+        data_(std::move(data)),
+        folder_(folder),
+        store_(store),
+        stop_(stop),
+        saver_(store, config.checkpoint.async_save),
+        trainer_(config, device_),
+        spikes_(config.resilience.spike_window),
+        steps_(config.training.iterations()) {
+    progress_.data = data_.train.fingerprint();
+  }
 
-  void introduce() {
-    const TrainingSection& t = config_.training;
-    const double tokens = double(t.iterations()) * double(t.batch_size()) * double(t.seq_length);
-    log::info(concat("run ", config_.run.name, " in ", config_.run.folder(), ": cpu, ", omp_get_max_threads(),
-                     " threads, seed ", config_.run.seed));
-    log::info(concat("model: ", format("%.2fM", double(trainer_.store().count()) / 1e6),
-                     " parameters, residual ", name_of(config_.model.residual.type), ", ",
-                     name_of(config_.precision.compute), ", ", megabytes(device_.memory().total().now),
-                     " before the first step"));
-    log::info(concat("data: ", *config_.data.train, ", ", texts_.train.bytes(), " tokens; ", t.iterations(),
-                     " steps of ", t.batch_size(), " x ", t.seq_length, " tokens, ",
-                     format("%.3g in all, %.2f epochs", tokens, tokens / double(texts_.train.bytes()))));
+  void start(const std::optional<checkpoint::Opened>& from) {
+    if (from) {
+      progress_ = restore(trainer_, *from);
+      progress_.data = data_.train.fingerprint();
+      spikes_.restore(progress_.losses);
+      resumed_ = progress_.step;
+    }
+    metrics_.emplace(folder_.metrics_path(), progress_.step);
+    for (const std::string& line : introduction(config_, trainer_, data_.train)) log::info(line);
+    if (from) log::info(concat("goes on behind step ", progress_.step, ", from ", from->folder()));
   }
 
   void train() {
-    const std::int64_t steps = config_.training.iterations(), rows = config_.training.batch_size();
-    const std::int64_t every = config_.training.eval_interval;
-    start_ = Clock::now();
-    for (std::int64_t i = 0; i < steps; ++i) {
+    const Clock::time_point start = Clock::now();
+    const std::int64_t first = progress_.step;
+    if (progress_.evaluation_due) evaluate();
+    while (progress_.step < steps_ && !stop_.reason()) {
       const Clock::time_point begin = Clock::now();
-      const StepResult r = trainer_.step(texts_.train.batch(i * rows, rows));
-      report(r, steps, seconds_since(begin));
-      if (!std::isfinite(r.loss) || !std::isfinite(r.grad_norm))
-        throw Error(
-            concat("step ", r.step, ": loss ", r.loss, ", grad norm ", r.grad_norm, "; the run stops"));
-      if (texts_.validation && (r.step == steps || (every > 0 && r.step % every == 0))) evaluate(r.step);
+      const StepResult r = step();
+      const std::int64_t done = progress_.step - first;
+      report(r, seconds_since(begin), seconds_since(start) / double(done) * double(steps_ - progress_.step));
+      check_skips(r);
+      progress_.evaluation_due = is_due(config_.training.eval_interval) && !data_.validation.empty();
+      if (progress_.evaluation_due) evaluate();
+      if (config_.checkpoint.save_interval > 0 && progress_.step % config_.checkpoint.save_interval == 0) {
+        settle();
+        save();
+      }
+      if (options_.faults.kill_at_step.count(progress_.step)) std::raise(SIGKILL);
     }
   }
 
   void conclude() {
-    std::string use = "peak memory: " + megabytes(device_.memory().total().peak);
-    for (int p = 0; p < device::kPurposes; ++p)
-      use += concat(", ", device::name_of(device::Purpose(p)), " ",
-                    megabytes(device_.memory().use(device::Purpose(p)).peak));
-    log::info(use);
+    settle();
+    if (std::max(resumed_, saver_.durable_step()) != progress_.step) save();
+    saver_.finish();
+    if (progress_.step < steps_)
+      log::info(concat("stopped by ", *stop_.reason(), " after step ", progress_.step, " of ", steps_,
+                       ", saved in ", store_.root(), "; the same command goes on"));
+    else
+      log::info(concat(steps_, " steps done, saved in ", store_.root(), skipped_text()));
+    log::info(memory_line(device_));
     for (const auto& [why, count] : device_.read_backs())
       log::debug(concat("read back ", count, " times: ", why));
   }
 
  private:
-  void report(const StepResult& r, std::int64_t steps, double seconds) {
-    const double rate = double(r.tokens) / seconds;
-    metrics_.write({{"iteration", double(r.step)},
-                    {"lm loss", r.lm_loss},
-                    {"load_balancing_loss", r.aux_loss},
-                    {"mtp loss", r.mtp_loss},
-                    {"grad norm", r.grad_norm},
-                    {"learning rate", r.learning_rate},
-                    {"tokens", double(r.step) * double(r.tokens)},
-                    {"tokens per second", rate}});
-    if (r.step != 1 && r.step != steps && r.step % config_.logging.log_interval != 0) return;
-    const double left = seconds_since(start_) / double(r.step) * double(steps - r.step);
-    log::info(format("step %lld/%lld  lm loss %.4f  lr %.3e  grad norm %.3f  %.0f tok/s  ETA %s",
-                     (long long)r.step, (long long)steps, r.lm_loss, r.learning_rate, r.grad_norm, rate,
-                     duration(left).c_str()));
+  bool is_due(std::int64_t interval) const {
+    return progress_.step == steps_ || (interval > 0 && progress_.step % interval == 0);
   }
 
-  void evaluate(std::int64_t step) {
-    const std::int64_t windows = texts_.validation->windows(), rows = config_.training.batch_size();
-    // The whole text where it is shorter than what is asked for.
-    const bool whole = config_.training.eval_iters > windows / rows;
-    const double loss = trainer_.evaluate(
-        texts_.validation->in_order(0, whole ? windows : config_.training.eval_iters * rows));
-    metrics_.write({{"iteration", double(step)},
-                    {"lm loss validation", loss},
-                    {"lm loss validation PPL", std::exp(loss)}});
-    log::info(format("step %lld  lm loss validation %.4f, %.4f bits per byte", (long long)step, loss,
-                     loss / std::log(2.0)));
+  StepResult step() {
+    const std::int64_t rows = config_.training.batch_size();
+    const model::HostBatch batch = data_.train.batch(progress_.samples, rows);
+    StepResult r = trainer_.gradients(batch);
+    inject(r);
+    const std::string fault = judge(r);
+    if (fault.empty()) {
+      trainer_.update(r);
+      ++progress_.updates;
+      progress_.skipped_in_a_row = 0;
+      spikes_.add(r.loss);
+    } else {
+      pass_over(r, fault, batch);
+    }
+    progress_.step = r.step;
+    progress_.samples += rows;
+    progress_.tokens += r.tokens;
+    progress_.losses = spikes_.losses();
+    return r;
+  }
+
+  void inject(StepResult& r) {
+    const Faults& f = options_.faults;
+    if (f.nan_at_step.count(r.step)) {
+      device_.compute().run(
+          kernels::Fill{.y = trainer_.store().buckets().front().grad.slice(0, 1), .value = NAN});
+      r.grad_norm = optim::global_norm(device_, trainer_.store());
+    }
+    if (f.spike_at_step.count(r.step)) r.loss += 1000, r.lm_loss += 1000;
+    if (f.term_at_step.count(r.step)) std::raise(SIGTERM);
+  }
+
+  static bool is_finite(const StepResult& r) { return std::isfinite(r.loss) && std::isfinite(r.grad_norm); }
+
+  // Why this step's gradients should not be used; empty: they should.
+  std::string judge(const StepResult& r) {
+    const ResilienceSection& s = config_.resilience;
+    if (!is_finite(r)) return concat("loss ", r.loss, ", grad norm ", r.grad_norm);
+    const double deviations = spikes_.deviations(r.loss);
+    if (s.spike_sigma == 0 || deviations <= s.spike_sigma) return "";
+    const std::string fault = format("loss %.4f is %.1f standard deviations above the last %lld", r.loss,
+                                     deviations, (long long)s.spike_window);
+    if (s.spike_action == SpikeAction::Skip) return fault;
+    log::warn(concat("step ", r.step, ": ", fault));
+    return "";
+  }
+
+  void pass_over(const StepResult& r, const std::string& fault, const model::HostBatch& batch) {
+    trainer_.skip();
+    ++progress_.skipped;
+    ++progress_.skipped_in_a_row;
+    log::warn(concat("step ", r.step, " is skipped: ", fault, "; its batch is in ",
+                     folder_.record_skipped(r.step, batch)));
+  }
+
+  // Ends the run where going on makes no sense.
+  void check_skips(const StepResult& r) const {
+    const ResilienceSection& s = config_.resilience;
+    if (s.nan == OnNan::Stop && !is_finite(r))
+      throw Error(concat("step ", r.step, ": loss ", r.loss, ", grad norm ", r.grad_norm,
+                         "; the run stops (resilience.nan)"));
+    if (progress_.skipped_in_a_row >= s.max_consecutive_skips)
+      throw Error(concat("step ", r.step, ": ", progress_.skipped_in_a_row,
+                         " steps in a row were skipped (resilience.max_consecutive_skips); the run stops"));
+  }
+
+  void report(const StepResult& r, double seconds, double left) {
+    const double rate = double(r.tokens) / seconds;
+    std::vector<std::pair<std::string, double>> values{
+        {"iteration", double(r.step)},        {"lm loss", r.lm_loss},
+        {"load_balancing_loss", r.aux_loss},  {"mtp loss", r.mtp_loss},
+        {"grad norm", r.grad_norm},           {"learning rate", r.learning_rate},
+        {"tokens", double(progress_.tokens)}, {"tokens per second", rate}};
+    if (progress_.skipped > 0) values.emplace_back("skipped iterations", double(progress_.skipped));
+    metrics_->write(values);
+    if (r.step == 1 || is_due(config_.logging.log_interval)) log::info(progress_line(r, steps_, rate, left));
+  }
+
+  void evaluate() {
+    const std::int64_t rows = config_.training.batch_size(), step = progress_.step;
+    for (const data::ValidationData& set : data_.validation) {
+      const auto e = train::evaluate(trainer_, set, config_.training.eval_iters * rows, rows,
+                                     [&] { return !stop_.reason(); });
+      if (!e) return;
+      const std::string name = "lm loss validation " + set.name();
+      std::vector<std::pair<std::string, double>> values{
+          {"iteration", double(step)}, {name, e->loss}, {name + " PPL", std::exp(e->loss)}};
+      std::string line = format("step %lld  %s %.4f", (long long)step, name.c_str(), e->loss);
+      if (e->bits_per_byte) {
+        values.emplace_back("bits per byte validation " + set.name(), *e->bits_per_byte);
+        line += format(", %.4f bits per byte", *e->bits_per_byte);
+      }
+      metrics_->write(values);
+      log::info(line);
+    }
+    progress_.evaluation_due = false;
+  }
+
+  void save() {
+    checkpoint::SaveFaults faults;
+    const Faults& f = options_.faults;
+    if (f.kill_at_save) faults.kill_at_call = *f.kill_at_save - 1;
+    if (f.full_at_save) faults.full_after_bytes = *f.full_at_save;
+    faults.flip_bit = f.bitflip_at_checkpoint.count(progress_.step) > 0;
+    store_.set_faults(faults);
+    saver_.save(capture(trainer_, progress_, config_json_, origins_json_));
+  }
+
+  // Waits for the save before. One that failed is no reason to stop a run that may still end well.
+  void settle() {
+    try {
+      saver_.finish();
+    } catch (const Error& e) {
+      log::error(concat(e.what(), "; training goes on, the next save tries again"));
+    }
+  }
+
+  std::string skipped_text() const {
+    return progress_.skipped == 0 ? "" : concat(", ", progress_.skipped, " of them skipped");
   }
 
   const RunConfig& config_;
-  Texts texts_;
-  MetricsSink metrics_;
+  const RunOptions& options_;
+  std::string config_json_, origins_json_;
+  Data data_;
+  RunFolder& folder_;
+  checkpoint::CheckpointStore& store_;
+  StopRequests& stop_;
+  checkpoint::AsyncSaver saver_;
+  std::optional<MetricsSink> metrics_;
   device::Device device_;
   Trainer trainer_;
-  Clock::time_point start_;
+  SpikeDetector spikes_;
+  Progress progress_;
+  std::int64_t steps_;
+  std::int64_t resumed_ = -1;  // the step this process began behind
 };
 
 }  // namespace
 
-void run(const RunConfig& config, const std::vector<ValueOrigin>& origins, bool overwrite) {
+void run(const RunConfig& config, const std::vector<ValueOrigin>& origins, const RunOptions& options) {
+  StopRequests stop(config.run.folder(), config.resilience.exit_duration_in_mins);
   if (config.backend.threads > 0) omp_set_num_threads(int(config.backend.threads));
-  Texts texts = load_texts(config);  // what is wrong with the data shows before the folder is touched
-  Run r(config, std::move(texts), prepare_folder(config, origins, overwrite));
-  r.introduce();
+  Data data = open_data(config);  // what is wrong with the data shows before the folder is touched
+  RunFolder folder(config);
+  checkpoint::CheckpointStore store(config.checkpoint.folder(folder.path()), config.checkpoint.keep());
+  std::optional<checkpoint::Opened> from;
+  if (!options.overwrite)
+    from = find_start(config, data.train.fingerprint(), folder, store, options.allow_changes, log::warn);
+  Run r(config, origins, options, std::move(data), folder, store, stop);
+  // Only now, with all memory at hand, is anything of an earlier run given up.
+  if (options.overwrite) remove_checkpoints(store.root());
+  folder.describe(config, origins);
+  r.start(from);
   r.train();
   r.conclude();
 }

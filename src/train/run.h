@@ -1,17 +1,26 @@
-// A whole training run: data, steps, validation, progress for people and metrics for programs.
+// A whole training run: data, steps, validation, checkpoints, progress for people and metrics for programs.
 #pragma once
 #include <vector>
 
 #include "base/json_config.h"
 #include "train/config.h"
+#include "train/faults.h"
 
 namespace strata::train {
 
-// Trains config.training.iterations() steps; check_trainable(config) has passed. The run's folder is made and
-// gets config.json (the resolved configuration), origins.json (who gave each value) and the metrics. A folder
-// that holds those of an earlier run is refused (InputError) unless `overwrite`. Validation, where
-// data.validation is given, is over the first windows of its text in file order, every training.eval_interval
-// steps and after the last step. Error at a loss or gradient norm that is not finite.
-void run(const RunConfig& config, const std::vector<ValueOrigin>& origins, bool overwrite);
+struct RunOptions {
+  bool overwrite = false;      // start anew: what an earlier run left in the folder is removed
+  bool allow_changes = false;  // go on from a checkpoint that was made with other hyper-parameters or data
+  Faults faults = {};
+};
+
+// Trains to config.training.iterations() steps; check_trainable(config) has passed. Goes on from the newest
+// sound checkpoint in the run's folder, bit for bit as if it had never stopped; ends early, saved, at a stop
+// request (stop.h). The folder gets config.json (the resolved configuration), origins.json (who gave each
+// value), the metrics and the checkpoints. Validation sets are read from their start, every
+// training.eval_interval steps and after the last one. A step whose loss or gradient norm is not finite
+// changes nothing (resilience.nan); its batch is recorded. Error once too many steps in a row had to be
+// skipped.
+void run(const RunConfig& config, const std::vector<ValueOrigin>& origins, const RunOptions& options);
 
 }  // namespace strata::train

@@ -1,9 +1,17 @@
 #include "train/run_folder.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
+
+#include "checkpoint/safetensors.h"
+#include "checkpoint/store.h"
 
 namespace strata::train {
 namespace {
@@ -13,7 +21,9 @@ namespace fs = std::filesystem;
 void make_folder(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
-  if (error) throw InputError(concat("cannot make the folder ", folder.string(), ": ", error.message()));
+  if (error)
+    throw InputError(
+        concat("run.output_dir: cannot make the folder ", folder.string(), ": ", error.message()));
 }
 
 void write_text(const fs::path& path, const std::string& text) {
@@ -23,26 +33,54 @@ void write_text(const fs::path& path, const std::string& text) {
   if (!file) throw InputError(concat("cannot write ", path.string(), ": ", std::strerror(errno)));
 }
 
+int lock(const fs::path& folder) {
+  const std::string path = (folder / "lock").string();
+  const int descriptor = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (descriptor < 0) throw InputError(concat("cannot write ", path, ": ", std::strerror(errno)));
+  if (flock(descriptor, LOCK_EX | LOCK_NB) == 0) return descriptor;
+  close(descriptor);
+  throw InputError(concat(folder.string(), " is in use by another run that has not ended; choose another ",
+                          "run.name or run.output_dir, or stop that run"));
+}
+
 }  // namespace
 
-std::string prepare_folder(const RunConfig& config, const std::vector<ValueOrigin>& origins, bool overwrite) {
-  const fs::path folder = config.run.folder();
-  const fs::path resolved = folder / "config.json", given = folder / "origins.json";
-  const fs::path metrics = folder / config.logging.jsonl;
-  for (const fs::path& path : {resolved, given})
-    if (metrics.lexically_normal() == path.lexically_normal())
+RunFolder::RunFolder(const RunConfig& config)
+    : path_(config.run.folder()), metrics_((fs::path(path_) / config.logging.jsonl).string()) {
+  for (const char* taken : {"config.json", "origins.json", "lock", "stop"})
+    if (fs::path(metrics_).lexically_normal() == (fs::path(path_) / taken).lexically_normal())
       throw InputError(concat("logging.jsonl is \"", config.logging.jsonl,
-                              "\", but the run's folder has a file of ", "that name; choose another"));
-  for (const fs::path& path : {metrics, resolved, given})
-    if (fs::exists(path) && !overwrite)
-      throw InputError(concat(path.string(),
-                              " exists already, from an earlier run; choose another run.name or ",
-                              "run.output_dir, or replace it with --overwrite"));
+                              "\", but the run's folder has a file of that name; choose another"));
+  make_folder(path_);
+  make_folder(fs::path(metrics_).parent_path());
+  lock_ = lock(path_);
+}
+
+RunFolder::~RunFolder() { close(lock_); }
+
+std::string RunFolder::earlier_config() const {
+  std::ifstream file(config_path());
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+void RunFolder::describe(const RunConfig& config, const std::vector<ValueOrigin>& origins) const {
+  write_text(config_path(), config_json(config));
+  write_text(path_ + "/origins.json", origins_json(origins));
+}
+
+std::string RunFolder::record_skipped(std::int64_t step, const model::HostBatch& batch) const {
+  const std::string folder = path_ + "/skipped";
   make_folder(folder);
-  make_folder(metrics.parent_path());
-  write_text(resolved, config_json(config));
-  write_text(given, origins_json(origins));
-  return metrics.string();
+  const std::string path = concat(folder, "/", checkpoint::step_name(step), ".safetensors");
+  const std::vector<std::int64_t> shape{batch.rows, batch.length};
+  checkpoint::SafetensorsWriter writer;
+  writer.add_integers("input_ids", shape, batch.input_ids);
+  writer.add_integers("labels", shape, batch.labels);
+  if (!batch.documents.empty()) writer.add_integers("doc_ids", shape, batch.documents);
+  writer.write(path);
+  return path;
 }
 
 }  // namespace strata::train

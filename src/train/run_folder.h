@@ -1,15 +1,34 @@
-// The folder of a run: what it was told, and its metrics.
+// The folder of a run: what it was told, its metrics, its skipped batches; held by one process at a time.
 #pragma once
 #include <string>
 #include <vector>
 
 #include "base/json_config.h"
+#include "model/batch.h"
 #include "train/config.h"
 
 namespace strata::train {
 
-// Makes the folder with config.json and origins.json in it; returns the path of the metrics file. InputError
-// if it cannot be written, or holds one of these files already, unless `overwrite`: then they are replaced.
-std::string prepare_folder(const RunConfig& config, const std::vector<ValueOrigin>& origins, bool overwrite);
+class RunFolder {
+ public:
+  // Makes the folder and locks it. InputError if it cannot be written, or another process holds it.
+  explicit RunFolder(const RunConfig& config);
+  ~RunFolder();
+  RunFolder(const RunFolder&) = delete;
+
+  const std::string& path() const { return path_; }
+  std::string config_path() const { return path_ + "/config.json"; }
+  std::string metrics_path() const { return metrics_; }
+  // The configuration of an earlier start in this folder; empty: there was none.
+  std::string earlier_config() const;
+  // Writes config.json and origins.json.
+  void describe(const RunConfig& config, const std::vector<ValueOrigin>& origins) const;
+  // Writes a batch for `strata trace` to skipped/step_00000012.safetensors; returns the path.
+  std::string record_skipped(std::int64_t step, const model::HostBatch& batch) const;
+
+ private:
+  std::string path_, metrics_;
+  int lock_ = -1;
+};
 
 }  // namespace strata::train

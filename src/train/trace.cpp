@@ -87,6 +87,10 @@ model::HostBatch load_batch(const std::string& path) {
   const std::vector<std::int64_t> shape = file.at("input_ids").shape;
   if (shape.size() != 2 || shape[0] < 1 || shape[1] < 1)
     throw InputError(concat(path, ": input_ids is ", text_of(shape), "; [sequences, tokens] is needed"));
+  for (const auto& [name, t] : file.tensors())
+    if (name != "input_ids" && name != "labels" && name != "doc_ids")
+      throw InputError(
+          concat(path, ": ", name, " is unknown; a batch has input_ids, labels and, if you like, doc_ids"));
   for (const char* name : {"labels", "doc_ids"})
     if (file.has(name) && file.at(name).shape != shape)
       throw InputError(

@@ -56,6 +56,9 @@ StepResult Trainer::gradients(const model::HostBatch& global, Observer* observer
     micro_batch(global.slice(row, std::min(global.rows, row + config_.training.micro_batch_size)), counts,
                 observer);
   StepResult result;
+  result.step = steps_ + 1;
+  result.learning_rate = optim::learning_rate(config_.lr_schedule, config_.optimizer.lr, result.step,
+                                              config_.training.iterations());
   result.tokens = counts.tokens;
   result.grad_norm = optim::global_norm(device_, store_);
   const std::vector<double> losses = to_host(device_, losses_, "losses");
@@ -66,12 +69,20 @@ StepResult Trainer::gradients(const model::HostBatch& global, Observer* observer
   return result;
 }
 
-void Trainer::update(StepResult& result) {
-  result.step = optimizer_->steps() + 1;
-  result.learning_rate = optim::learning_rate(config_.lr_schedule, config_.optimizer.lr, result.step,
-                                              config_.training.iterations());
+void Trainer::update(const StepResult& result) {
+  ++steps_;
   optimizer_->step(result.learning_rate, optim::clip_scale(result.grad_norm, config_.optimizer.clip_grad));
   for (nn::Moe* moe : stage_->moes()) moe->update_bias(config_.router.bias_update_speed);
+}
+
+void Trainer::skip() {
+  ++steps_;
+  reset_loads();
+}
+
+void Trainer::set_steps(std::int64_t steps, std::int64_t updates) {
+  steps_ = steps;
+  optimizer_->set_steps(updates);
 }
 
 void Trainer::reset_loads() {
@@ -79,7 +90,7 @@ void Trainer::reset_loads() {
 }
 
 StepResult Trainer::step(const model::HostBatch& global) {
-  StepResult result = gradients(global);
+  const StepResult result = gradients(global);
   update(result);
   return result;
 }

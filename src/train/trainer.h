@@ -22,11 +22,18 @@ class Trainer {
   // Builds the model with its initial weights (a function of run.seed). Refers to `config` and `device`.
   Trainer(const RunConfig& config, device::Device& device);
 
-  // One optimiser step on a global batch, in micro-batches of training.micro_batch_size rows.
+  // One optimiser step on a global batch, in micro-batches of training.micro_batch_size rows: gradients() and
+  // update().
   StepResult step(const model::HostBatch& global);
-  // Gradients of a global batch without the update: they stay in the store. An observer sees every
-  // micro-batch.
+  // Gradients of a global batch: they stay in the store. An observer sees every micro-batch.
   StepResult gradients(const model::HostBatch& global, Observer* observer = nullptr);
+  // Ends the step that gradients() began: clips, updates the weights and the router biases.
+  void update(const StepResult& result);
+  // Ends it without an update: weights, moments and router biases stay, expert loads count from zero again.
+  void skip();
+  // Steps ended so far; the learning rate goes by them, Adam's bias correction by updates alone.
+  std::int64_t steps() const { return steps_; }
+  void set_steps(std::int64_t steps, std::int64_t updates);
   // Mean loss per counted token (no auxiliary losses), without gradients.
   double evaluate(const model::HostBatch& global);
 
@@ -36,19 +43,20 @@ class Trainer {
   device::Device& device() { return device_; }
   ParameterStore& store() { return store_; }
   model::Stage& stage() { return *stage_; }
-  // Token losses [rows * seq_length] of the last gradients() call.
+  optim::Optimizer& optimizer() { return *optimizer_; }
+  // Token losses [rows * seq_length] of the last gradients() call that had an observer.
   const std::vector<double>& token_losses() const { return token_losses_; }
 
  private:
   Tape::Options tape_options(Observer* observer) const;
   void micro_batch(const model::HostBatch& rows, const model::Counts& counts, Observer* observer);
-  void update(StepResult& result);
 
   const RunConfig& config_;
   device::Device& device_;
   ParameterStore store_;
   std::unique_ptr<model::Stage> stage_;
   std::unique_ptr<optim::Optimizer> optimizer_;
+  std::int64_t steps_ = 0;
   Tensor losses_;  // [3] lm, aux, mtp: summed over the micro-batches of a step
   std::vector<double> token_losses_;
 };

@@ -100,8 +100,8 @@ TEST(BadConfig, WrongTypeOrRange) {
   EXPECT_EQ(
       load_error(edited(R"("WSD")", R"("wsd")")),
       R"(c.json: lr_schedule.lr_decay_style is "wsd", allowed is "constant", "cosine", "WSD" or "step")");
-  EXPECT_EQ(load_error(edited(R"("train.txt")", R"(["train.txt"])")),
-            R"(c.json: data.train is ["train.txt"], allowed is a string that is not empty)");
+  EXPECT_EQ(load_error(edited(R"("corpus")", R"(["corpus"])")),
+            R"(c.json: data.train[0].path is ["corpus"], allowed is a string that is not empty)");
   EXPECT_EQ(load_error(edited(R"("lr": 0.003)", R"("lr": "0.003")")),
             R"(c.json: optimizer.lr is "0.003", allowed is a number of at least 0)");
   EXPECT_EQ(load_error(edited(R"("lr": 0.003)", R"("lr": -0.1)")),
@@ -275,7 +275,7 @@ TEST(BadConfig, CommandLine) {
             "command line: model.num_experts_per_tok 9 is above n_routed_experts 8");
   EXPECT_EQ(load_error(kSample, {"model=3"}), "command line: model is 3, allowed is an object");
   EXPECT_EQ(load_error(kSample, {"data.train="}),
-            R"(command line: data.train is "", allowed is a string that is not empty)");
+            R"(command line: data.train is "", allowed is a list of objects)");
   EXPECT_EQ(load_error(kSample, {"model.residual.kernel_sizes=[4,8"}),
             "command line: value of model.residual.kernel_sizes:1:4: not valid JSON: unexpected end of "
             "input; expected ']'");

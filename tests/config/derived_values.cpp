@@ -123,11 +123,13 @@ TEST(DerivedValues, Precision) {
 
 TEST(Trainable, NeedsDataAndAScheduleThatFits) {
   EXPECT_EQ(train_error({}), "");
-  EXPECT_EQ(train_error({"data.train=null"}), "data.train is required: the path of a text file");
-  EXPECT_EQ(train_error({"model.vocab_size=255"}),
-            "model.vocab_size 255 is below the 256 values of data.tokenizer byte");
+  EXPECT_EQ(train_error({"data.train=null"}),
+            R"(data.train is required: a list of token files, as in [{"path": "data/corpus"}])");
+  EXPECT_EQ(train_error({"model.vocab_size=256"}),
+            "model.vocab_size 256 is below the 257 ids of data.tokenizer byte");
   EXPECT_EQ(train_error({"training.eval_interval=5"}),
-            "data.validation is required with training.eval_interval 5: the path of a text file");
+            "data.validation is required with training.eval_interval 5: token files by name, as in "
+            R"({"held_out": {"path": "data/held_out"}})");
   EXPECT_EQ(train_error({"training.train_iters=9"}),
             "lr_schedule.lr_warmup_iters 10 is above the 9 steps of the schedule");
   EXPECT_EQ(train_error({"training.train_iters=29"}),

@@ -1,4 +1,5 @@
 // The visitor on structs of its own: maps, nesting, the reference page.
+#include <regex>
 #include <sstream>
 
 #include "config/sample.h"
@@ -117,7 +118,7 @@ TEST(Fields, ReferenceHasALineForEveryKey) {
   for (const std::vector<std::string>& overrides : {std::vector<std::string>{}, {"optimizer.type=sgd"}}) {
     train::RunConfig config;
     for (const ValueOrigin& o : load_config_text(config, kSample, "c.json", overrides))
-      EXPECT_TRUE(has({o.path + " "})) << o.path;
+      EXPECT_TRUE(has({std::regex_replace(o.path, std::regex("\\[[0-9]+\\]"), "[N]") + " "})) << o.path;
   }
 }
 

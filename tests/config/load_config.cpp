@@ -52,14 +52,15 @@ TEST(LoadConfig, OverridesTakeJsonOrBareStrings) {
   const RunConfig c =
       sample({"run.name=other", "run.output_dir=2024", "model.residual={\"type\": \"mhc\"}",
               "optimizer.lr=1e-2", "recompute.granularity=selective", "recompute.modules=[\"moe_act\"]",
-              "data.validation=\"v.txt\"", "training.global_batch_size=4", "training.global_batch_size=6"});
+              "data.validation={\"web\": {\"path\": \"v\"}}", "training.global_batch_size=4",
+              "training.global_batch_size=6"});
   EXPECT_EQ(c.run.name, "other");
   EXPECT_EQ(c.run.folder(), "2024");
   EXPECT_EQ(c.model.residual.type, Type::Mhc);
   EXPECT_EQ(c.optimizer.lr, 1e-2);
   EXPECT_TRUE(c.recompute.drops(train::RecomputeModule::MoeAct));
   EXPECT_FALSE(c.recompute.drops(train::RecomputeModule::LayerNorm));
-  EXPECT_EQ(c.data.validation, "v.txt");
+  EXPECT_EQ(c.data.validation.at("web").path, "v");
   EXPECT_EQ(c.training.global_batch_size, 6);
 }
 
@@ -106,6 +107,9 @@ TEST(LoadConfig, ResolvedConfigLoadsBackEqual) {
       {"lr_schedule={\"lr_decay_style\": \"step\", \"lr_step_iters\": [3, 9]}",
        "run.name=\"a \\\"b\\\" \\u00e9\""},
       {"recompute={\"granularity\": \"selective\", \"modules\": [\"core_attn\", \"layernorm\"]}"},
+      {"data.train=[{\"path\": \"a\", \"weight\": 0.3}, {\"path\": \"b\", \"max_epochs\": 2}]",
+       "data.validation={\"web\": {\"path\": \"w\"}, \"code\": {\"path\": \"c\"}}"},
+      {"data=null"},
       {"training={\"train_tokens\": 1000000}", "run.seed=9223372036854775807", "model.rms_norm_eps=1e-20"},
   };
   for (const auto& overrides : variants) {

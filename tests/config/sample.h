@@ -18,7 +18,7 @@ inline const std::string kSample = R"({
     "moe_intermediate_size": 16, "n_routed_experts": 8, "n_shared_experts": 1, "num_experts_per_tok": 2,
     "first_k_dense_replace": 1, "rms_norm_eps": 1e-6, "residual": {"type": "msar", "num_blocks": 3}
   },
-  "data": {"train": "train.txt"},
+  "data": {"train": [{"path": "corpus"}], "tokenizer": "byte"},
   "training": {"seq_length": 64, "micro_batch_size": 2, "global_batch_size": 8, "train_iters": 100},
   "optimizer": {"lr": 0.003},
   "lr_schedule": {"lr_decay_style": "WSD", "lr_warmup_iters": 10, "lr_wsd_decay_iters": 20}

@@ -4,8 +4,10 @@
 
 #include <cmath>
 
+#include "nn/moe.h"
 #include "reference/router.h"
 #include "support/op_case.h"
+#include "support/test_device.h"
 
 namespace strata::test {
 namespace {
@@ -159,6 +161,35 @@ TEST(Router, BiasMovesAgainstTheLoad) {
   device.compute().run(kernels::RouterBiasUpdate{.load = load, .bias = bias, .speed = 0.25});
   EXPECT_EQ(to_host(device, bias, "test"), (std::vector<double>{0.25, 0.75, 0.75, 0.5}));  // the mean is 4
   EXPECT_EQ(to_host_int(device, load, "test"), (std::vector<std::int64_t>{0, 0, 0, 0}));
+}
+
+// A softmax router has no bias; with speed 0 a bias stays. The loads of the next step count from zero.
+TEST(Router, LoadsCountAnewWhereNoBiasMoves) {
+  for (const Scoring scoring : {Scoring::Softmax, Scoring::Sigmoid}) {
+    device::Device device(device_options());
+    ParameterStore store;
+    nn::Moe moe(store, "mlp",
+                {.hidden_size = 3,
+                 .expert_width = 2,
+                 .experts = 4,
+                 .shared_experts = 0,
+                 .rule = {.scoring = scoring, .top_k = 2},
+                 .init_std = 1});
+    store.allocate(device, DType::Float32);
+    store.initialize(1);
+    moe.allocate(device);
+    for (int step = 0; step < 2; ++step) {
+      Tape tape(device);
+      moe.forward(tape, tape.leaf(upload(device, Array({2, 3}, {1, 2, 3, -1, 0, 1}), DType::Float32)),
+                  {.sequences = {.batch = 1, .length = 2, .documents = {}},
+                   .global_sequences = 1,
+                   .global_tokens = 2});
+      std::int64_t routed = 0;
+      for (const std::int64_t n : to_host_int(device, moe.load(), "test")) routed += n;
+      EXPECT_EQ(routed, 4) << "step " << step;
+      moe.update_bias(scoring == Scoring::Softmax ? 0.1 : 0);
+    }
+  }
 }
 
 TEST(Router, PlanSortsStably) {

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <fstream>
 #include <sstream>
 
@@ -29,6 +30,18 @@ Workplace::Workplace() {
 Workplace::~Workplace() { std::filesystem::remove_all(folder_); }
 
 Outcome Workplace::strata(const std::vector<std::string>& arguments) const {
+  return wait_for(start(arguments));
+}
+
+Outcome Workplace::strata_killed(const std::vector<std::string>& arguments, int microseconds) const {
+  const int child = start(arguments);
+  if (child == 0) return {};
+  usleep(useconds_t(microseconds));
+  kill(child, SIGKILL);
+  return wait_for(child);
+}
+
+int Workplace::start(const std::vector<std::string>& arguments) const {
   std::vector<std::string> words{STRATA_BINARY};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
@@ -46,9 +59,13 @@ Outcome Workplace::strata(const std::vector<std::string>& arguments) const {
   const int failure = posix_spawn(&child, STRATA_BINARY, &actions, nullptr, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   EXPECT_EQ(failure, 0) << "cannot start " << STRATA_BINARY;
+  return failure == 0 ? child : 0;
+}
+
+Outcome Workplace::wait_for(int child) const {
   int state = 0;
-  if (failure != 0 || waitpid(child, &state, 0) != child) return {};
-  return {WIFEXITED(state) ? WEXITSTATUS(state) : -1, content(out), content(err)};
+  if (child == 0 || waitpid(child, &state, 0) != child) return {};
+  return {WIFEXITED(state) ? WEXITSTATUS(state) : -1, content(path(".out")), content(path(".err"))};
 }
 
 void Workplace::write(const std::string& file, const std::string& text) const {

@@ -149,10 +149,10 @@ TEST_F(Trace, RefusesBatchesThatDoNotFit) {
   };
   refusal({4}, 1, 2, "b.safetensors: input_ids is [4]; [sequences, tokens] is needed");
   refusal({1, 4}, 1, 0, "b.safetensors has no tensor \"labels\"");
-  refusal({2, 4}, -1, 2, "input_ids[1][3] is -1; token ids are 0 to 60 (model.vocab_size)");
-  refusal(
-      {2, 4}, 1, 61,
-      "labels[1][3] is 61; labels are 0 to 60 (model.vocab_size), or -100 for a token that is not counted");
+  refusal({2, 4}, -1, 2, "b.safetensors: input_ids[1][3] is -1; token ids are 0 to 60 (model.vocab_size)");
+  refusal({2, 4}, 1, 61,
+          "b.safetensors: labels[1][3] is 61; labels are 0 to 60 (model.vocab_size), or -100 for a token "
+          "that is not counted");
 }
 
 TEST_F(Trace, RefusesWeightsOfAnotherModel) {

@@ -15,7 +15,7 @@ TEST(Usage, VersionAndHelpGoToStdout) {
   EXPECT_EQ(version.out, "strata 0.1.0\n");
   const Outcome help = place.strata({"--help"});
   EXPECT_EQ(help.status, 0);
-  for (const char* word : {"train", "trace", "config", "plan", "--version"})
+  for (const char* word : {"train", "trace", "config", "plan", "generate", "prepare", "--version"})
     EXPECT_NE(help.out.find(word), std::string::npos) << word;
   EXPECT_EQ(version.err + help.err, "");
 }
@@ -33,6 +33,11 @@ TEST(Usage, EveryCommandDescribesItsOptions) {
        {"--config", "--weights", "--batch", "--out", "--steps", "--compare", "--tolerance", "--set"}},
       {"config", {"CONFIG", "--set", "--json", "--reference"}},
       {"plan", {"CONFIG", "--set", "--json"}},
+      {"generate",
+       {"--config", "--weights", "--checkpoint", "--set", "--prompt", "--prompt-file", "--max-new-tokens",
+        "--temperature", "--top-k", "--top-p", "--seed", "--json"}},
+      {"prepare",
+       {"INPUT", "--output", "--tokenizer", "--jsonl-key", "--append-eod", "--workers", "--overwrite"}},
   };
   for (const CommandHelp& c : all) {
     const Outcome help = place.strata({c.command, "--help"});
@@ -43,6 +48,8 @@ TEST(Usage, EveryCommandDescribesItsOptions) {
   }
 }
 
+const std::string kText = R"(data.train=[{"path": "text"}])";
+
 struct WrongUsage {
   std::vector<std::string> arguments;
   std::string message;
@@ -50,30 +57,42 @@ struct WrongUsage {
 
 const WrongUsage kWrong[] = {
     {{}, "A subcommand is required, see strata --help"},
-    {{"trian"}, "\"trian\" is not a command, nearest is train, there are train, trace, config, plan"},
+    {{"trian"},
+     "\"trian\" is not a command, nearest is train, there are train, trace, config, plan, "
+     "generate, checkpoint, prepare"},
     {{"plans", "c.json"},
-     "\"plans\" is not a command, nearest is plan, there are train, trace, config, plan"},
+     "\"plans\" is not a command, nearest is plan, there are train, trace, config, plan, "
+     "generate, checkpoint, prepare"},
     {{"train"}, "train: CONFIG is required"},
     {{"train", "none.json"}, "none.json: no such file"},
     {{"train", "a.json", "b.json"}, "train: nothing is expected where \"b.json\" stands"},
     {{"train", "a.json", "plan", "b.json"}, "train: nothing is expected where \"plan\" stands"},
     {{"train", "a.json", "--overwrit"},
      "train: --overwrit is not an option, nearest is --overwrite, there are --help, --set, --overwrite, "
+     "--override, --inject, "
      "--verbose"},
     {{"train", "a.json", "--set"}, "train: --set: 1 required KEY=VALUE missing"},
-    {{"train", "tiny.json"}, "tiny.json: data.train is required: the path of a text file"},
-    {{"train", "tiny.json", "--set", "data.train=none.txt"},
-     "cannot read none.txt: No such file or directory"},
-    {{"train", "tiny.json", "--set", "data.train=short.txt"},
-     "short.txt has 10 bytes; one window of training.seq_length 32 needs 33"},
-    {{"train", "tiny.json", "--set", "data.train=text.txt", "--set", "model.vocab_size=255"},
-     "tiny.json: model.vocab_size 255 is below the 256 values of data.tokenizer byte"},
-    {{"train", "tiny.json", "--set", "data.train=text.txt", "--set", "training.eval_interval=5"},
-     "tiny.json: data.validation is required with training.eval_interval 5: the path of a text file"},
-    {{"train", "tiny.json", "--set", "data.train=text.txt", "--set", "logging.jsonl=config.json"},
+    {{"train", "tiny.json"},
+     R"(tiny.json: data.train is required: a list of token files, as in [{"path": "data/corpus"}])"},
+    {{"train", "tiny.json", "--set", R"(data.train=[{"path": "none"}])"},
+     "cannot read none: No such file or directory"},
+    {{"train", "tiny.json", "--set", R"(data.train=[{"path": "short"}])"},
+     "short.bin has 11 tokens; one window of training.seq_length 32 needs 33"},
+    {{"train", "tiny.json", "--set", R"(data.train=[{"path": "text.txt"}])"},
+     "text.txt is not a token file: it is text; strata prepare makes token files of text and JSONL"},
+    {{"train", "tiny.json", "--set", kText, "--set", "model.vocab_size=256"},
+     "tiny.json: model.vocab_size 256 is below the 257 ids of data.tokenizer byte"},
+    {{"train", "tiny.json", "--set", R"(data.train=[{"path": "text", "max_epochs": 2}])"},
+     "data.train[0].max_epochs is 2, but text.bin has 13 samples of 32 tokens, and the run plans 80 of them, "
+     "6.15 "
+     "epochs: shorten the run, lower its weight, or raise max_epochs"},
+    {{"train", "tiny.json", "--set", kText, "--set", "training.eval_interval=5"},
+     "tiny.json: data.validation is required with training.eval_interval 5: token files by name, as in "
+     R"({"held_out": {"path": "data/held_out"}})"},
+    {{"train", "tiny.json", "--set", kText, "--set", "logging.jsonl=config.json"},
      "logging.jsonl is \"config.json\", but the run's folder has a file of that name; choose another"},
-    {{"train", "tiny.json", "--set", "data.train=text.txt", "--set", "run.output_dir=text.txt"},
-     "cannot make the folder text.txt: Not a directory"},
+    {{"train", "tiny.json", "--set", kText, "--set", "run.output_dir=text.txt"},
+     "run.output_dir: cannot make the folder text.txt: Not a directory"},
     {{"trace"}, "trace: --config is required"},
     {{"trace", "--config"}, "trace: --config: 1 required FILE missing"},
     {{"trace", "--config", "c", "--weights", "w"}, "trace: --batch is required"},
@@ -119,6 +138,8 @@ TEST(Usage, WrongUsageIsToldInOneSentence) {
   place.write("bad.json", "{");
   place.write("short.txt", "0123456789");
   place.write("text.txt", sample_text(100));
+  for (const std::string name : {"short", "text"})
+    ASSERT_EQ(place.strata({"prepare", name + ".txt", "--output", name}).status, 0);
   for (const WrongUsage& w : kWrong) {
     const Outcome outcome = place.strata(w.arguments);
     EXPECT_EQ(outcome.status, 2) << w.message;

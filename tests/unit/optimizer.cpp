@@ -1,4 +1,4 @@
-// Optimizer kernels, several steps against the reference.
+// Optimizer kernels, several steps against the reference; which buckets decay, clipping, and the global norm.
 #include "reference/optimizer.h"
 
 #include <gtest/gtest.h>
@@ -7,6 +7,7 @@
 
 #include "base/philox.h"
 #include "kernels/jobs.h"
+#include "optim/optimizer.h"
 #include "support/op_case.h"
 #include "support/test_device.h"
 
@@ -119,6 +120,66 @@ TEST(Sgd, WithMomentum) {
 TEST(Sgd, WithoutMomentum) {
   check_sgd(DType::Float64, 0);
   check_sgd(DType::Float32, 0);
+}
+
+// Three buckets of one parameter each, all values 2: the second does not decay, the third is an expert's.
+struct Buckets {
+  Buckets() : device(device_options()) {
+    store.add({.name = "decays", .dims = {3}, .init = Init::constant(2)});
+    store.add({.name = "stays", .dims = {5}, .init = Init::constant(2), .decay = Decay::No});
+    store.add({.name = "expert", .dims = {7}, .init = Init::constant(2), .group = ReductionGroup::Expert});
+    store.allocate(device, DType::Float64);
+    store.initialize(1);
+  }
+  void set_grad(const std::string& name, const std::vector<double>& values) {
+    from_host(device, store.by_name().at(name).grad(), values);
+  }
+  double first(const std::string& name) {
+    return to_host(device, store.by_name().at(name).master(), "test").at(0);
+  }
+
+  device::Device device;
+  ParameterStore store;
+};
+
+TEST(Optimizer, OnlyBucketsThatDecayShrink) {
+  for (const auto type : {optim::OptimizerType::AdamW, optim::OptimizerType::Sgd}) {
+    Buckets b;
+    optim::Optimizer optimizer({.type = type, .weight_decay = 0.25}, b.device, b.store);
+    optimizer.step(0.5, 1);  // the gradients are zero
+    EXPECT_DOUBLE_EQ(b.first("decays"), 2 - 0.5 * 0.25 * 2) << name_of(type);
+    EXPECT_DOUBLE_EQ(b.first("expert"), 2 - 0.5 * 0.25 * 2) << name_of(type);
+    EXPECT_EQ(b.first("stays"), 2) << name_of(type);
+  }
+}
+
+TEST(Optimizer, SgdKeepsItsVelocity) {
+  for (const double momentum : {0.0, 0.5}) {
+    Buckets b;
+    optim::Optimizer optimizer({.type = optim::OptimizerType::Sgd, .momentum = momentum, .weight_decay = 0},
+                               b.device, b.store);
+    for (const char* name : {"decays", "stays", "expert"})
+      b.set_grad(name, std::vector<double>(b.store.by_name().at(name).grad().numel(), 1.0));
+    optimizer.step(0.25, 1);
+    optimizer.step(0.25, 1);
+    for (const char* name : {"decays", "stays", "expert"})
+      EXPECT_DOUBLE_EQ(b.first(name), 2 - 0.25 * (1 + 1 + momentum)) << name << ", momentum " << momentum;
+  }
+}
+
+TEST(Optimizer, GlobalNormCountsEveryParameterOnce) {
+  Buckets b;
+  b.set_grad("decays", {1, 2, 0});
+  b.set_grad("stays", {0, 0, 0, 0, -4});
+  b.set_grad("expert", {2, 0, 0, 0, 0, 0, 0});
+  EXPECT_DOUBLE_EQ(optim::global_norm(b.device, b.store), 5);
+}
+
+TEST(Optimizer, ClippingNeverScalesUp) {
+  EXPECT_EQ(optim::clip_scale(0.5, 2), 1);
+  EXPECT_EQ(optim::clip_scale(0, 2), 1);
+  EXPECT_DOUBLE_EQ(optim::clip_scale(8, 2), 2 / (8 + 1e-6));
+  EXPECT_EQ(optim::clip_scale(1e9, 0), 1) << "clipping is off";
 }
 
 }  // namespace

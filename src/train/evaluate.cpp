@@ -1,0 +1,30 @@
+#include "train/evaluate.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace strata::train {
+
+std::optional<Evaluation> evaluate(Trainer& trainer, const data::ValidationData& set, std::int64_t windows,
+                                   std::int64_t rows, const std::function<bool()>& go_on) {
+  windows = std::min(windows, set.windows());
+  double nats = 0;
+  std::int64_t bytes = 0;
+  bool has_bytes = true;
+  Evaluation e;
+  for (std::int64_t first = 0; first < windows; first += rows) {
+    if (!go_on()) return std::nullopt;
+    const model::HostBatch batch = set.batch(first, std::min(rows, windows - first));
+    const std::int64_t labels = model::count(batch).labels;
+    if (labels > 0) nats += trainer.evaluate(batch) * double(labels);
+    e.labels += labels;
+    const std::optional<std::int64_t> more = set.bytes(batch);
+    has_bytes = more.has_value();
+    bytes += more.value_or(0);
+  }
+  e.loss = e.labels > 0 ? nats / double(e.labels) : 0;
+  if (has_bytes && bytes > 0) e.bits_per_byte = nats / std::log(2.0) / double(bytes);
+  return e;
+}
+
+}  // namespace strata::train

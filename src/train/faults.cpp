@@ -1,0 +1,67 @@
+#include "train/faults.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/error.h"
+#include "base/field_text.h"
+
+namespace strata::train {
+namespace {
+
+struct Known {
+  const char* name;
+  const char* meaning;
+  std::set<std::int64_t> Faults::*steps;
+  std::optional<std::int64_t> Faults::*once;
+};
+
+constexpr Known kKnown[] = {
+    {"nan@step", "a gradient of step N is NaN", &Faults::nan_at_step, nullptr},
+    {"spike@step", "the loss of step N reads 1000 higher", &Faults::spike_at_step, nullptr},
+    {"term@step", "SIGTERM arrives during step N", &Faults::term_at_step, nullptr},
+    {"kill@step", "SIGKILL after step N", &Faults::kill_at_step, nullptr},
+    {"bitflip@checkpoint", "one bit of step N's checkpoint flips", &Faults::bitflip_at_checkpoint, nullptr},
+    {"kill@save", "SIGKILL before the N-th file operation of a save", nullptr, &Faults::kill_at_save},
+    {"full@save", "the disk is full after N bytes of a save", nullptr, &Faults::full_at_save},
+};
+
+const Known& find(const std::string& name) {
+  std::string all;
+  const Known* nearest = &kKnown[0];
+  for (const Known& k : kKnown) {
+    if (name == k.name) return k;
+    if (edit_distance(k.name, name) < edit_distance(nearest->name, name)) nearest = &k;
+    all += concat(all.empty() ? "" : ", ", k.name);
+  }
+  throw InputError(
+      concat("--inject: \"", name, "\" is not a fault, nearest is ", nearest->name, ", there are ", all));
+}
+
+}  // namespace
+
+Faults parse_faults(const std::vector<std::string>& words) {
+  Faults faults;
+  for (const std::string& word : words) {
+    const std::size_t equals = word.find('=');
+    const Known& known = find(word.substr(0, equals));
+    const std::string text = equals == std::string::npos ? "" : word.substr(equals + 1);
+    std::int64_t n = 0;
+    const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), n);
+    if (error != std::errc() || stop != text.data() + text.size() || n < 1)
+      throw InputError(concat("--inject: \"", word, "\" needs a number from 1, as in ", known.name, "=5"));
+    if (known.steps)
+      (faults.*known.steps).insert(n);
+    else
+      faults.*known.once = n;
+  }
+  return faults;
+}
+
+std::string fault_reference() {
+  std::string text;
+  for (const Known& k : kKnown) text += concat(text.empty() ? "" : "; ", k.name, "=N: ", k.meaning);
+  return text;
+}
+
+}  // namespace strata::train

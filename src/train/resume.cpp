@@ -1,0 +1,72 @@
+#include "train/resume.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/config_changes.h"
+#include "train/progress.h"
+
+namespace strata::train {
+namespace {
+
+// What changes no number of the run. Training data are judged by their fingerprint, which their weights are
+// in.
+bool is_free(const std::string& path) {
+  constexpr const char* kFree[] = {"run.name",        "run.output_dir", "training.eval_", "data.train",
+                                   "data.validation", "data.tokenizer", "recompute.",     "backend.",
+                                   "checkpoint.",     "resilience.",    "logging."};
+  return std::any_of(std::begin(kFree), std::end(kFree),
+                     [&](const char* prefix) { return path.starts_with(prefix); });
+}
+
+std::string listed(const std::vector<ConfigChange>& changes) {
+  std::string text;
+  for (const ConfigChange& c : changes)
+    text += concat(text.empty() ? "" : ", ", c.path, " ", c.before, " -> ", c.after);
+  return text;
+}
+
+std::vector<ConfigChange> hyper_parameter_changes(const RunConfig& config, const std::string& earlier,
+                                                  const std::string& source) {
+  std::vector<ConfigChange> changes = config_changes(earlier, source, config_json(config));
+  std::erase_if(changes, [](const ConfigChange& c) { return is_free(c.path); });
+  return changes;
+}
+
+}  // namespace
+
+std::optional<checkpoint::Opened> find_start(const RunConfig& config, const std::string& data_fingerprint,
+                                             const RunFolder& folder, checkpoint::CheckpointStore& store,
+                                             bool allow_changes,
+                                             const std::function<void(const std::string&)>& report) {
+  using checkpoint::Check;
+  const Check check = config.checkpoint.verify_integrity ? Check::Checksums : Check::Sizes;
+  std::optional<checkpoint::Opened> opened = store.newest_sound(report, check);
+  const std::string source = opened ? opened->folder() + "/config.json" : folder.config_path();
+  const std::string earlier = opened ? opened->text("config.json") : folder.earlier_config();
+  if (earlier.empty()) return std::nullopt;
+  std::vector<ConfigChange> changes = hyper_parameter_changes(config, earlier, source);
+  if (opened) {
+    const std::string state = opened->folder() + "/state.json";
+    const Progress progress = parse_progress(opened->text("state.json"), state);
+    if (progress.data != data_fingerprint)
+      changes.push_back({"fingerprint of the training data", progress.data, data_fingerprint});
+  }
+  if (changes.empty()) return opened;
+  if (!allow_changes)
+    throw InputError(concat(source, " differs from this configuration: ", listed(changes),
+                            "; change it back, go on with the new values by --override, or start anew by ",
+                            "--overwrite"));
+  report(concat("changed since ", source, ": ", listed(changes)));
+  return opened;
+}
+
+void remove_checkpoints(const std::string& root) {
+  for (const checkpoint::Entry& entry : checkpoint::list_steps(root)) {
+    std::error_code error;
+    std::filesystem::remove_all(entry.folder, error);
+    if (error) throw InputError(concat("cannot remove ", entry.folder, ": ", error.message()));
+  }
+}
+
+}  // namespace strata::train

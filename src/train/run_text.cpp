@@ -1,0 +1,47 @@
+#include "train/run_text.h"
+
+#include <omp.h>
+
+namespace strata::train {
+
+std::string duration(double seconds) {
+  const auto s = static_cast<long long>(seconds + 0.5);
+  return s >= 3600 ? format("%lldh%02lldm", s / 3600, s / 60 % 60) : format("%lldm%02llds", s / 60, s % 60);
+}
+
+std::string megabytes(std::int64_t bytes) { return format("%.1f MB", double(bytes) / 1e6); }
+
+std::vector<std::string> introduction(const RunConfig& config, Trainer& trainer,
+                                      const data::TrainingData& data) {
+  const TrainingSection& t = config.training;
+  const double tokens = double(t.iterations()) * double(t.batch_size()) * double(t.seq_length);
+  std::vector<std::string> lines{
+      concat("run ", config.run.name, " in ", config.run.folder(), ": cpu, ", omp_get_max_threads(),
+             " threads, seed ", config.run.seed),
+      concat("model: ", format("%.2fM", double(trainer.store().count()) / 1e6), " parameters, residual ",
+             name_of(config.model.residual.type), ", ", name_of(config.precision.compute), ", ",
+             megabytes(trainer.device().memory().total().now), " before the first step"),
+      concat("data: ", data.tokens(), " tokens; ", t.iterations(), " steps of ", t.batch_size(), " x ",
+             t.seq_length, " tokens, ", format("%.3g in all", tokens))};
+  for (const data::PlannedSource& s : data.plan())
+    lines.push_back(concat("data: ", s.path, " (", name_of(s.format), "): ", s.tokens, " tokens, ",
+                           s.documents, " documents; ", s.samples,
+                           format(" samples (%.2f%%), %.2f epochs planned", 100 * s.share, s.epochs)));
+  return lines;
+}
+
+std::string progress_line(const StepResult& r, std::int64_t steps, double tokens_per_second, double left) {
+  return format("step %lld/%lld  lm loss %.4f  lr %.3e  grad norm %.3f  %.0f tok/s  ETA %s",
+                (long long)r.step, (long long)steps, r.lm_loss, r.learning_rate, r.grad_norm,
+                tokens_per_second, duration(left).c_str());
+}
+
+std::string memory_line(device::Device& device) {
+  std::string use = "peak memory: " + megabytes(device.memory().total().peak);
+  for (int p = 0; p < device::kPurposes; ++p)
+    use += concat(", ", device::name_of(device::Purpose(p)), " ",
+                  megabytes(device.memory().use(device::Purpose(p)).peak));
+  return use;
+}
+
+}  // namespace strata::train

@@ -1,0 +1,121 @@
+// A folder of a test's own, and token files made by hand.
+#pragma once
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+
+namespace strata::test {
+
+inline const std::string kFormats = STRATA_TEST_FIXTURES "/formats/";
+
+class Folder {
+ public:
+  Folder() {
+    std::string name = (std::filesystem::temp_directory_path() / "strata_data_XXXXXX").string();
+    if (!mkdtemp(name.data())) throw Error("no folder to work in");
+    path_ = name;
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  Folder(const Folder&) = delete;
+
+  std::string operator/(const std::string& file) const { return path_ + "/" + file; }
+  // Returns the path.
+  std::string write(const std::string& file, std::string_view bytes) const {
+    std::ofstream(*this / file, std::ios::binary).write(bytes.data(), std::streamsize(bytes.size()));
+    return *this / file;
+  }
+  std::vector<std::string> files() const {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(path_))
+      names.push_back(entry.path().filename().string());
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+ private:
+  std::string path_;
+};
+
+inline std::string content(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  EXPECT_TRUE(file) << "cannot read " << path;
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// The bytes of values one after the other, little-endian.
+template <class T>
+std::string packed(const std::vector<T>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
+}
+template <class T>
+std::string packed(T value) {
+  return packed(std::vector<T>{value});
+}
+
+// A Megatron index with each part as one likes.
+struct Index {
+  std::string magic{"MMIDIDX\0\0", 9};
+  std::uint64_t version = 1;
+  std::uint8_t code = 8;
+  std::vector<std::int32_t> lengths = {3, 2};
+  std::vector<std::int64_t> offsets = {0, 6};
+  std::vector<std::int64_t> documents = {0, 1, 2};
+  std::optional<std::uint64_t> sequence_count = {}, document_count = {};  // instead of the true ones
+  std::string tail = {};
+
+  std::string bytes() const {
+    return magic + packed(version) + packed(code) + packed(sequence_count.value_or(lengths.size())) +
+           packed(document_count.value_or(documents.size())) + packed(lengths) + packed(offsets) +
+           packed(documents) + tail;
+  }
+};
+
+// A u16 Megatron pair of these documents; returns the prefix.
+inline std::string write_documents(const Folder& folder, const std::string& name,
+                                   const std::vector<std::vector<std::uint16_t>>& documents) {
+  Index index{.lengths = {}, .offsets = {}, .documents = {0}};
+  std::string bin;
+  for (const auto& document : documents) {
+    index.lengths.push_back(std::int32_t(document.size()));
+    index.offsets.push_back(std::int64_t(bin.size()));
+    index.documents.push_back(std::int64_t(index.lengths.size()));
+    bin += packed(document);
+  }
+  folder.write(name + ".idx", index.bytes());
+  folder.write(name + ".bin", bin);
+  return folder / name;
+}
+
+// `count` documents of 1 to 2 `mean` tokens; token i of the whole file is i.
+inline std::vector<std::vector<std::uint16_t>> numbered_documents(int count, int mean, unsigned state = 1) {
+  std::vector<std::vector<std::uint16_t>> documents(std::size_t(count), std::vector<std::uint16_t>{});
+  std::uint16_t next = 0;
+  for (auto& document : documents) {
+    state = state * 1103515245u + 12345u;
+    for (unsigned n = 1 + (state >> 16) % unsigned(2 * mean); n > 0; --n) document.push_back(next++);
+  }
+  return documents;
+}
+
+// What an action is refused with; "accepted" if it is not.
+template <class Action>
+std::string refusal(Action action) {
+  try {
+    action();
+  } catch (const InputError& e) {
+    return e.what();
+  }
+  return "accepted";
+}
+
+}  // namespace strata::test
