@@ -19,6 +19,13 @@ bool is_free(const std::string& path) {
                      [&](const char* prefix) { return path.starts_with(prefix); });
 }
 
+bool holds_damaged(const std::string& root) {
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(root, none))
+    if (entry.path().filename().string().find(".damaged") != std::string::npos) return true;
+  return false;
+}
+
 std::string listed(const std::vector<ConfigChange>& changes) {
   std::string text;
   for (const ConfigChange& c : changes)
@@ -42,6 +49,9 @@ std::optional<checkpoint::Opened> find_start(const RunConfig& config, const std:
   using checkpoint::Check;
   const Check check = config.checkpoint.verify_integrity ? Check::Checksums : Check::Sizes;
   std::optional<checkpoint::Opened> opened = store.newest_sound(report, check);
+  if (!opened && holds_damaged(store.root()))
+    throw InputError(concat(store.root(), " has no sound checkpoint left; put one back, or start anew by ",
+                            "--overwrite"));
   const std::string source = opened ? opened->folder() + "/config.json" : folder.config_path();
   const std::string earlier = opened ? opened->text("config.json") : folder.earlier_config();
   if (earlier.empty()) return std::nullopt;
@@ -59,14 +69,6 @@ std::optional<checkpoint::Opened> find_start(const RunConfig& config, const std:
                             "--overwrite"));
   report(concat("changed since ", source, ": ", listed(changes)));
   return opened;
-}
-
-void remove_checkpoints(const std::string& root) {
-  for (const checkpoint::Entry& entry : checkpoint::list_steps(root)) {
-    std::error_code error;
-    std::filesystem::remove_all(entry.folder, error);
-    if (error) throw InputError(concat("cannot remove ", entry.folder, ": ", error.message()));
-  }
 }
 
 }  // namespace strata::train

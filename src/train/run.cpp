@@ -259,7 +259,7 @@ void run(const RunConfig& config, const std::vector<ValueOrigin>& origins, const
     from = find_start(config, data.train.fingerprint(), folder, store, options.allow_changes, log::warn);
   Run r(config, origins, options, std::move(data), folder, store, stop);
   // Only now, with all memory at hand, is anything of an earlier run given up.
-  if (options.overwrite) remove_checkpoints(store.root());
+  if (options.overwrite) store.remove_all();
   folder.describe(config, origins);
   r.start(from);
   r.train();

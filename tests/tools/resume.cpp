@@ -119,6 +119,19 @@ TEST_F(Resume, DamagedCheckpointIsNamedSetAsideAndPassedOver) {
   EXPECT_TRUE(fs::exists(place.path("flipped/checkpoints/step_00000006.damaged")));
 }
 
+TEST_F(Resume, NeverStartsAnewOverDamageUnasked) {
+  ASSERT_EQ(train("run", {"--inject", "bitflip@checkpoint=2", "--inject", "term@step=2"}).status, 0);
+  EXPECT_EQ(train("run").status, 2);
+  const Outcome refused = train("run");
+  EXPECT_EQ(refused.status, 2) << "the second time, with the damaged folder set aside, as well";
+  EXPECT_NE(
+      refused.err.find("strata: run/checkpoints has no sound checkpoint left; put one back, or start anew "
+                       "by --overwrite\n"),
+      std::string::npos)
+      << refused.err;
+  EXPECT_EQ(train("run", {"--overwrite"}).status, 0);
+}
+
 TEST_F(Resume, FullDiskLosesNothing) {
   const Outcome o = train("full", {"--inject", "full@save=5000"});
   EXPECT_EQ(o.status, 1) << o.err;
