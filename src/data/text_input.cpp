@@ -86,7 +86,7 @@ TextPiece TextInput::next_text() {
   if (at_end_) size = ahead_.size();
   TextPiece piece{.text = ahead_.substr(0, size), .file = files_[at_]};
   ahead_.erase(0, size);
-  piece.ends_document = at_end_ && ahead_.empty();
+  piece.ends_document = at_end_;
   piece.is_empty = piece.text.empty() && !has_given_;
   return piece;
 }
@@ -100,7 +100,7 @@ std::optional<TextPiece> TextInput::next() {
   }
   TextPiece piece = files_[at_].ends_with(".jsonl") ? next_lines() : next_text();
   has_given_ = true;
-  if (at_end_ && ahead_.empty()) {
+  if (at_end_) {  // all of it is given
     close();
     ++at_;
   }

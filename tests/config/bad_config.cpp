@@ -35,7 +35,8 @@ TEST(BadConfig, NotJson) {
   EXPECT_EQ(load_error(R"({"model": []})"), "c.json: model is [], allowed is an object");
   EXPECT_EQ(load_error(R"({"modle": {}})"),
             "c.json: modle is an unknown key (with value {}), nearest is model, allowed here are run, model, "
-            "router, data, training, optimizer, lr_schedule, precision, recompute, backend, logging");
+            "router, data, training, optimizer, lr_schedule, precision, recompute, backend, checkpoint, "
+            "resilience, logging");
   EXPECT_EQ(load_error("{'run': {}}"),
             "c.json:1:2: not valid JSON: invalid literal; expected string literal");
   EXPECT_EQ(load_error(R"({"run": {"name": tru}})"), "c.json:1:21: not valid JSON: invalid literal");
@@ -52,10 +53,11 @@ TEST(BadConfig, UnknownKey) {
       R"(c.json: run."se\ned\u0001" is an unknown key (with value 5), nearest is run.seed, allowed here are name, output_dir, seed)");
   EXPECT_EQ(
       load_error(edited(R"("optimizer")", R"("optimiser")")),
-      R"(c.json: optimiser is an unknown key (with value {"lr": 0.003}), nearest is optimizer, allowed here are run, model, router, data, training, optimizer, lr_schedule, precision, recompute, backend, logging)");
-  EXPECT_EQ(load_error(edited(R"("run": {)", R"("parallel": {}, "run": {)")),
-            "c.json: parallel is an unknown key (with value {}), allowed here are run, model, router, data, "
-            "training, optimizer, lr_schedule, precision, recompute, backend, logging");
+      R"(c.json: optimiser is an unknown key (with value {"lr": 0.003}), nearest is optimizer, allowed here are run, model, router, data, training, optimizer, lr_schedule, precision, recompute, backend, checkpoint, resilience, logging)");
+  EXPECT_EQ(
+      load_error(edited(R"("run": {)", R"("parallel": {}, "run": {)")),
+      "c.json: parallel is an unknown key (with value {}), allowed here are run, model, router, data, "
+      "training, optimizer, lr_schedule, precision, recompute, backend, checkpoint, resilience, logging");
 }
 
 TEST(BadConfig, WrongTypeOrRange) {
@@ -266,7 +268,7 @@ TEST(BadConfig, CommandLine) {
       "command line: model.hidden_size.x cannot be set, because model.hidden_size is 32 and not an object");
   EXPECT_EQ(
       load_error(kSample, {"modle.hidden_size=3"}),
-      R"(command line: modle is an unknown key (with value {"hidden_size": 3}), nearest is model, allowed here are run, model, router, data, training, optimizer, lr_schedule, precision, recompute, backend, logging)");
+      R"(command line: modle is an unknown key (with value {"hidden_size": 3}), nearest is model, allowed here are run, model, router, data, training, optimizer, lr_schedule, precision, recompute, backend, checkpoint, resilience, logging)");
   EXPECT_EQ(load_error(kSample, {"model.hidden_size=null"}),
             "c.json: model.hidden_size is required: an integer from 1 to 16777216");
   EXPECT_EQ(load_error(kSample, {R"(model={"a":1,})"}),

@@ -143,6 +143,15 @@ TEST_F(Windows, WindowsOfOneLongDocumentAreShuffledToo) {
   const TokenFile one(write_documents(folder, "one", numbered_documents(1, 100000)));
   ASSERT_GT(one.tokens(), 1000);
   WindowOrder order(one, 10, 1, 0);
+  // No order of documents tells epochs and seeds apart here: that of windows does.
+  WindowOrder stream(one, 10, 1, 1), seed(one, 10, 2, 0);
+  std::set<std::vector<std::int64_t>> orders;
+  for (const auto& [from, epoch] : {std::pair{&order, 0}, {&order, 1}, {&stream, 0}, {&seed, 0}}) {
+    std::vector<std::int64_t> first;
+    for (std::int64_t i = 0; i < 20; ++i) first.push_back(from->sample(epoch * order.windows() + i)[0].first);
+    orders.insert(first);
+  }
+  EXPECT_EQ(orders.size(), 4u);
   std::set<std::int64_t> starts;
   bool sorted = true;
   std::int64_t before = -1;
