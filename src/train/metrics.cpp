@@ -11,11 +11,11 @@
 namespace strata::train {
 namespace {
 
-// The whole lines of `path` up to iteration `last_step`.
+// The whole lines of `path` up to iteration `last_step`; what is not of this form is dropped.
 std::string lines_until(const std::string& path, std::int64_t last_step) {
   std::ifstream old(path);
   std::string kept;
-  for (std::string line; last_step > 0 && std::getline(old, line) && !old.eof();) {
+  for (std::string line; std::getline(old, line) && !old.eof();) {
     const auto json = nlohmann::json::parse(line, nullptr, false);
     if (!json.is_object() || !json.contains("iteration") || !json["iteration"].is_number()) continue;
     if (json["iteration"].get<double>() <= double(last_step)) kept += line + "\n";
@@ -26,10 +26,10 @@ std::string lines_until(const std::string& path, std::int64_t last_step) {
 }  // namespace
 
 MetricsSink::MetricsSink(const std::string& path, std::int64_t last_step) : path_(path) {
-  const std::string kept = lines_until(path, last_step), aside = path + ".new";
-  file_.open(aside, std::ios::trunc);
+  const std::string kept = last_step > 0 ? lines_until(path, last_step) : "", aside = path + ".new";
+  file_.open(kept.empty() ? path : aside, std::ios::trunc);
   file_ << kept << std::flush;
-  if (!file_ || std::rename(aside.c_str(), path.c_str()) != 0)
+  if (!file_ || (!kept.empty() && std::rename(aside.c_str(), path.c_str()) != 0))
     throw InputError(concat("cannot write ", path, ": ", std::strerror(errno)));
 }
 

@@ -33,6 +33,15 @@ TEST(Metrics, OneObjectALineAtOnceInTheOrderGiven) {
   std::filesystem::remove(path);
 }
 
+TEST(Metrics, GoesOnBehindTheLinesThatStillHold) {
+  const std::string path = ::testing::TempDir() + "strata_metrics_resume.jsonl";
+  std::ofstream(path)
+      << "{\"iteration\":1,\"a\":5}\nnonsense\n{\"iteration\":2}\n{\"iteration\":3}\n{\"itera";
+  train::MetricsSink(path, 2).write({{"iteration", 3}});
+  EXPECT_EQ(content(path), "{\"iteration\":1,\"a\":5}\n{\"iteration\":2}\n{\"iteration\":3}\n");
+  std::remove(path.c_str());
+}
+
 TEST(Metrics, FilesThatCannotBeWrittenAreErrors) {
   EXPECT_THROW(train::MetricsSink("/none/metrics.jsonl"), InputError);
   train::MetricsSink full("/dev/full");
