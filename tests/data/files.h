@@ -16,7 +16,7 @@
 
 namespace strata::test {
 
-inline const std::string kFormats = STRATA_TEST_FIXTURES "/formats/";
+extern const std::string kFormats;  // folder of the format fixtures, with a slash behind
 
 class Folder {
  public:
