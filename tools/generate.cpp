@@ -17,7 +17,7 @@
 #include "model/sampling.h"
 #include "tools/commands.h"
 #include "train/config.h"
-#include "train/trace.h"
+#include "train/weights.h"
 
 namespace strata::tools {
 namespace {
@@ -40,9 +40,10 @@ Source open_source(const GenerateArguments& a) {
   return {std::move(config), std::move(weights)};
 }
 
-// A checkpoint, or the newest in a folder of them.
+// A checkpoint, or the newest in a folder of them or in a run's folder.
 Source open_checkpoint(const GenerateArguments& a) {
-  const auto steps = checkpoint::list_steps(a.checkpoint);
+  auto steps = checkpoint::list_steps(a.checkpoint);
+  if (steps.empty()) steps = checkpoint::list_steps(a.checkpoint + "/checkpoints");
   const checkpoint::Opened opened =
       checkpoint::open_checkpoint(steps.empty() ? a.checkpoint : steps.back().folder);
   train::RunConfig config;

@@ -117,7 +117,7 @@ void add_generate(CLI::App& app, GenerateArguments& a) {
   file->needs(weights);
   weights->needs(file);
   c->add_option("--checkpoint", a.checkpoint,
-                "instead of both: a checkpoint, or the newest in a folder of them")
+                "instead of both: a checkpoint, or the newest in a folder of them or of a run")
       ->excludes(file)
       ->excludes(weights)
       ->type_name("FOLDER");

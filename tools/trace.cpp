@@ -13,7 +13,9 @@
 #include "base/json_config.h"
 #include "base/log.h"
 #include "tools/commands.h"
+#include "train/batch_file.h"
 #include "train/trace.h"
+#include "train/weights.h"
 
 namespace strata::tools {
 namespace {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 struct CUstream_st;
 
@@ -40,8 +41,16 @@ class Memory {
  public:
   Memory(Device& device, std::int64_t bytes);
   ~Memory();
-  Memory(Memory&& other) noexcept;
-  Memory& operator=(Memory&& other) noexcept;
+  Memory(Memory&& other) noexcept
+      : device_(other.device_),
+        bytes_(std::exchange(other.bytes_, 0)),
+        data_(std::exchange(other.data_, nullptr)) {}
+  Memory& operator=(Memory&& other) noexcept {
+    std::swap(device_, other.device_);
+    std::swap(bytes_, other.bytes_);
+    std::swap(data_, other.data_);
+    return *this;
+  }
 
   void* data() const { return data_; }
   template <class T>

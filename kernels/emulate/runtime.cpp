@@ -46,16 +46,6 @@ Memory::Memory(Device& device, std::int64_t bytes)
 Memory::~Memory() {
   if (data_) device_->state().machine.release(data_);
 }
-Memory::Memory(Memory&& other) noexcept
-    : device_(other.device_),
-      bytes_(std::exchange(other.bytes_, 0)),
-      data_(std::exchange(other.data_, nullptr)) {}
-Memory& Memory::operator=(Memory&& other) noexcept {
-  std::swap(device_, other.device_);
-  std::swap(bytes_, other.bytes_);
-  std::swap(data_, other.data_);
-  return *this;
-}
 
 Event::Event(Device&) : state_(std::make_unique<State>()) {}
 Event::~Event() = default;

@@ -45,6 +45,8 @@ constexpr Rule between(double low, double high) { return {.low = low, .high = hi
 constexpr Rule from_below(double low, double high) {
   return {.low = low, .high = high, .high_open = true};
 }  // [low, high)
+// A count of steps or tokens: sums and products with small factors stay exact.
+constexpr Rule count_from(double low) { return between(low, 1e15); }
 constexpr Rule dimension() { return between(1, 1 << 24); }  // of a model or a batch
 constexpr Rule not_empty() { return at_least(1); }          // a string
 constexpr Rule required() { return Rule{}.required(); }

@@ -3,12 +3,6 @@
 #include "base/error.h"
 
 namespace strata::checkpoint {
-namespace {
-
-// A count of steps: sums and products with small factors stay exact.
-constexpr Rule count_from(double low) { return between(low, 1e15); }
-
-}  // namespace
 
 void CheckpointSection::fields(FieldVisitor& v) {
   v("save", save, "folder of the checkpoints; unset: checkpoints in the run's folder", not_empty());

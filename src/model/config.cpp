@@ -4,6 +4,12 @@
 #include "base/error.h"
 
 namespace strata::model {
+namespace {
+
+// Far beyond any published model; within them counts and names of weights stay manageable.
+constexpr std::int64_t kMaxLayers = 4096, kMaxExperts = 16384;
+
+}  // namespace
 
 std::int64_t ModelConfig::qk_head_dim() const {
   if (attention == Attention::Mla) return qk_nope_head_dim + qk_rope_head_dim;
@@ -22,7 +28,7 @@ std::int64_t ModelConfig::kv_heads() const {
 void ModelConfig::fields(FieldVisitor& v) {
   v("vocab_size", vocab_size, "number of token ids", dimension().required());
   v("hidden_size", hidden_size, "model width", dimension().required());
-  v("num_hidden_layers", num_hidden_layers, "decoder layers", between(1, 1 << 20).required());
+  v("num_hidden_layers", num_hidden_layers, "decoder layers", between(1, kMaxLayers).required());
   v("num_attention_heads", num_attention_heads, "query heads", dimension().required());
   attention_fields(v);
   moe_fields(v);
@@ -54,13 +60,13 @@ void ModelConfig::attention_fields(FieldVisitor& v) {
 
 void ModelConfig::moe_fields(FieldVisitor& v) {
   v("n_routed_experts", n_routed_experts, "routed experts per MoE layer; 0: a dense model",
-    between(0, 1 << 20));
-  v("first_k_dense_replace", first_k_dense_replace, "leading layers that are dense", between(0, 1 << 20));
+    between(0, kMaxExperts));
+  v("first_k_dense_replace", first_k_dense_replace, "leading layers that are dense", between(0, kMaxLayers));
   v("intermediate_size", intermediate_size, "width of a dense MLP; required unless all layers are MoE",
     dimension().required(has_dense_layers()));
   v("moe_intermediate_size", moe_intermediate_size, "width of one expert; required in a MoE model",
     dimension().required(has_moe()));
-  v("n_shared_experts", n_shared_experts, "shared experts per MoE layer", between(0, 1 << 20));
+  v("n_shared_experts", n_shared_experts, "shared experts per MoE layer", between(0, kMaxExperts));
   v("num_experts_per_tok", num_experts_per_tok, "routed experts chosen per token; required in a MoE model",
     dimension().required(has_moe()));
   v("scoring_func", scoring_func, "router score");
@@ -75,6 +81,24 @@ void ModelConfig::moe_fields(FieldVisitor& v) {
 void ModelConfig::validate() const {
   validate_attention();
   validate_moe();
+  validate_size();
+}
+
+// Sizes may each be large, but not all at once: counts of weights are exact 64-bit integers.
+void ModelConfig::validate_size() const {
+  constexpr double kMost = 1e12;  // weights of one kind in one layer
+  const double d = double(hidden_size), heads = double(num_attention_heads);
+  const auto check = [&](const char* what, double weights) {
+    if (weights > kMost)
+      throw InputError(concat("hidden_size ", hidden_size, ": the ", what, " of one layer would have ",
+                              weights, " weights, more than ", kMost));
+  };
+  check("embedding", double(vocab_size) * d);
+  check("dense MLP", 3 * d * double(intermediate_size));
+  check("routed experts", 3 * d * double(moe_intermediate_size) * double(n_routed_experts));
+  check("shared experts", 3 * d * double(moe_intermediate_size) * double(n_shared_experts));
+  check("attention", heads * double(qk_head_dim() + value_head_dim()) *
+                         (d + double(kv_lora_rank) + double(q_lora_rank.value_or(0))));
 }
 
 void ModelConfig::validate_attention() const {

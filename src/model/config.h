@@ -72,6 +72,7 @@ struct ModelConfig {
   void moe_fields(FieldVisitor& v);
   void validate_attention() const;
   void validate_moe() const;
+  void validate_size() const;
 };
 
 }  // namespace strata::model

@@ -3,12 +3,6 @@
 #include "base/error.h"
 
 namespace strata::optim {
-namespace {
-
-// A count of steps: sums and products with small factors stay exact.
-constexpr Rule count_from(double low) { return between(low, 1e15); }
-
-}  // namespace
 
 void OptimizerSection::fields(FieldVisitor& v) {
   v("type", type, "optimiser");

@@ -1,6 +1,7 @@
 #include "train/checkpointing.h"
 
-#include "train/trace.h"
+#include "train/file_shape.h"
+#include "train/weights.h"
 
 namespace strata::train {
 namespace {
@@ -21,10 +22,10 @@ void restore_moments(Trainer& trainer, const checkpoint::SafetensorsFile& file) 
     if (!state.count(name))
       throw InputError(concat(file.path(), ": ", name, " is no moment of this run's optimizer"));
   for (const auto& [name, moment] : state) {
-    const std::vector<std::int64_t>& have = file.at(name).shape;
-    const Dims& want = moment.dims();
-    if (have != std::vector<std::int64_t>(want.extent.begin(), want.extent.begin() + want.rank))
-      throw InputError(concat(file.path(), ": ", name, " has another shape than the weight: ", want.text()));
+    const std::vector<std::int64_t> have = file.at(name).shape, want = shape_of(moment.dims());
+    if (have != want)
+      throw InputError(
+          concat(file.path(), ": ", name, " is ", text_of(have), ", the weight is ", text_of(want)));
     from_host(trainer.device(), moment, file.floats(name));
   }
 }

@@ -2,12 +2,6 @@
 #include "train/config.h"
 
 namespace strata::train {
-namespace {
-
-// A count of steps or tokens: sums and products with small factors stay exact.
-constexpr Rule count_from(double low) { return between(low, 1e15); }
-
-}  // namespace
 
 void RunSection::fields(FieldVisitor& v) {
   v("name", name, "name of the run", not_empty());

@@ -28,13 +28,16 @@ double seconds_since(Clock::time_point start) {
 
 struct Data {
   data::TrainingData train;
+  std::string fingerprint;  // of train
   std::vector<data::ValidationData> validation;
 };
 
 Data open_data(const RunConfig& config) {
   const TrainingSection& t = config.training;
-  return {data::TrainingData(config.data, t.seq_length, std::uint64_t(config.run.seed),
-                             config.model.vocab_size, t.iterations() * t.batch_size()),
+  data::TrainingData train(config.data, t.seq_length, std::uint64_t(config.run.seed), config.model.vocab_size,
+                           t.iterations() * t.batch_size());
+  std::string fingerprint = train.fingerprint();
+  return {std::move(train), std::move(fingerprint),
           data::open_validation(config.data, t.seq_length, config.model.vocab_size)};
 }
 
@@ -53,14 +56,11 @@ class Run {
         saver_(store, config.checkpoint.async_save),
         trainer_(config, device_),
         spikes_(config.resilience.spike_window),
-        steps_(config.training.iterations()) {
-    progress_.data = data_.train.fingerprint();
-  }
+        steps_(config.training.iterations()) {}
 
   void start(const std::optional<checkpoint::Opened>& from) {
     if (from) {
       progress_ = restore(trainer_, *from);
-      progress_.data = data_.train.fingerprint();
       spikes_.restore(progress_.losses);
       resumed_ = progress_.step;
     }
@@ -72,7 +72,10 @@ class Run {
   void train() {
     const Clock::time_point start = Clock::now();
     const std::int64_t first = progress_.step;
-    if (progress_.evaluation_due) evaluate();
+    if (progress_.evaluation_due) {
+      evaluate();
+      resumed_ = -1;  // the checkpoint says it is due
+    }
     while (progress_.step < steps_ && !stop_.reason()) {
       const Clock::time_point begin = Clock::now();
       const StepResult r = step();
@@ -81,16 +84,14 @@ class Run {
       check_skips(r);
       progress_.evaluation_due = is_due(config_.training.eval_interval) && !data_.validation.empty();
       if (progress_.evaluation_due) evaluate();
-      if (config_.checkpoint.save_interval > 0 && progress_.step % config_.checkpoint.save_interval == 0) {
-        settle();
-        save();
-      }
+      if (config_.checkpoint.save_interval > 0 && progress_.step % config_.checkpoint.save_interval == 0)
+        save_on_the_way();
       if (options_.faults.kill_at_step.count(progress_.step)) std::raise(SIGKILL);
     }
   }
 
   void conclude() {
-    settle();
+    attempt([&] { saver_.finish(); });
     if (std::max(resumed_, saver_.durable_step()) != progress_.step) save();
     saver_.finish();
     if (progress_.step < steps_)
@@ -116,7 +117,6 @@ class Run {
     const std::string fault = judge(r);
     if (fault.empty()) {
       trainer_.update(r);
-      ++progress_.updates;
       progress_.skipped_in_a_row = 0;
       spikes_.add(r.loss);
     } else {
@@ -125,7 +125,6 @@ class Run {
     progress_.step = r.step;
     progress_.samples += rows;
     progress_.tokens += r.tokens;
-    progress_.losses = spikes_.losses();
     return r;
   }
 
@@ -213,16 +212,25 @@ class Run {
     if (f.full_at_save) faults.full_after_bytes = *f.full_at_save;
     faults.flip_bit = f.bitflip_at_checkpoint.count(progress_.step) > 0;
     store_.set_faults(faults);
+    progress_.updates = trainer_.optimizer().steps();
+    progress_.data = data_.fingerprint;
+    progress_.losses = spikes_.losses();
     saver_.save(capture(trainer_, progress_, config_json_, origins_json_));
   }
 
-  // Waits for the save before. One that failed is no reason to stop a run that may still end well.
-  void settle() {
+  // A save that failed is no reason to stop a run that may still end well.
+  template <class Action>
+  void attempt(Action&& action) {
     try {
-      saver_.finish();
+      action();
     } catch (const Error& e) {
-      log::error(concat(e.what(), "; training goes on, the next save tries again"));
+      log::error(concat(e.what(), "; the run goes on, the next save tries again"));
     }
+  }
+
+  void save_on_the_way() {
+    attempt([&] { saver_.finish(); });
+    attempt([&] { save(); });
   }
 
   std::string skipped_text() const {
@@ -256,7 +264,7 @@ void run(const RunConfig& config, const std::vector<ValueOrigin>& origins, const
   checkpoint::CheckpointStore store(config.checkpoint.folder(folder.path()), config.checkpoint.keep());
   std::optional<checkpoint::Opened> from;
   if (!options.overwrite)
-    from = find_start(config, data.train.fingerprint(), folder, store, options.allow_changes, log::warn);
+    from = find_start(config, data.fingerprint, folder, store, options.allow_changes, log::warn);
   Run r(config, origins, options, std::move(data), folder, store, stop);
   // Only now, with all memory at hand, is anything of an earlier run given up.
   if (options.overwrite) store.remove_all();

@@ -10,8 +10,8 @@
 #include <fstream>
 #include <sstream>
 
-#include "checkpoint/safetensors.h"
 #include "checkpoint/store.h"
+#include "train/batch_file.h"
 
 namespace strata::train {
 namespace {
@@ -74,12 +74,7 @@ std::string RunFolder::record_skipped(std::int64_t step, const model::HostBatch&
   const std::string folder = path_ + "/skipped";
   make_folder(folder);
   const std::string path = concat(folder, "/", checkpoint::step_name(step), ".safetensors");
-  const std::vector<std::int64_t> shape{batch.rows, batch.length};
-  checkpoint::SafetensorsWriter writer;
-  writer.add_integers("input_ids", shape, batch.input_ids);
-  writer.add_integers("labels", shape, batch.labels);
-  if (!batch.documents.empty()) writer.add_integers("doc_ids", shape, batch.documents);
-  writer.write(path);
+  save_batch(path, batch);
   return path;
 }
 

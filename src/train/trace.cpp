@@ -1,5 +1,7 @@
 #include "train/trace.h"
 
+#include "train/file_shape.h"
+
 namespace strata::train {
 namespace {
 
@@ -20,10 +22,6 @@ class Collector final : public Observer {
   device::Device& device_;
   std::map<std::string, std::vector<Part>> parts_;
 };
-
-std::vector<std::int64_t> shape_of(const Dims& dims) {
-  return {dims.extent.begin(), dims.extent.begin() + dims.rank};
-}
 
 // [T,C] of each micro-batch -> [B,S,C].
 TraceTensor join_rows(const std::vector<Collector::Part>& parts, const model::HostBatch& batch) {
@@ -68,60 +66,7 @@ void add_trained(TraceTensors& out, Trainer& trainer, device::Device& device) {
     out["trained." + name] = {shape_of(found.slice.dims), to_host(device, found.master(), "trace")};
 }
 
-std::string list(const std::vector<std::string>& names) {
-  std::string text;
-  for (std::size_t i = 0; i < names.size() && i < 3; ++i) text += (i ? ", " : "") + names[i];
-  return names.size() > 3 ? concat(text, " and ", names.size() - 3, " more") : text;
-}
-
-std::string text_of(const std::vector<std::int64_t>& shape) {
-  std::string s = "[";
-  for (std::size_t i = 0; i < shape.size(); ++i) s += (i ? ", " : "") + std::to_string(shape[i]);
-  return s + "]";
-}
-
 }  // namespace
-
-model::HostBatch load_batch(const std::string& path) {
-  const checkpoint::SafetensorsFile file(path);
-  const std::vector<std::int64_t> shape = file.at("input_ids").shape;
-  if (shape.size() != 2 || shape[0] < 1 || shape[1] < 1)
-    throw InputError(concat(path, ": input_ids is ", text_of(shape), "; [sequences, tokens] is needed"));
-  for (const auto& [name, t] : file.tensors())
-    if (name != "input_ids" && name != "labels" && name != "doc_ids")
-      throw InputError(
-          concat(path, ": ", name, " is unknown; a batch has input_ids, labels and, if you like, doc_ids"));
-  for (const char* name : {"labels", "doc_ids"})
-    if (file.has(name) && file.at(name).shape != shape)
-      throw InputError(
-          concat(path, ": ", name, " is ", text_of(file.at(name).shape), ", input_ids is ", text_of(shape)));
-  model::HostBatch batch{.rows = shape[0],
-                         .length = shape[1],
-                         .input_ids = file.integers("input_ids"),
-                         .labels = file.integers("labels"),
-                         .documents = {}};
-  if (file.has("doc_ids")) batch.documents = file.integers("doc_ids");
-  return batch;
-}
-
-void load_weights(ParameterStore& store, const checkpoint::SafetensorsFile& file) {
-  std::vector<std::string> missing, unknown;
-  for (const auto& [name, found] : store.by_name())
-    if (!file.has(name)) missing.push_back(name);
-  for (const auto& [name, t] : file.tensors())
-    if (!store.by_name().count(name)) unknown.push_back(name);
-  if (!missing.empty())
-    throw InputError(concat(file.path(), " lacks weights of this model: ", list(missing)));
-  if (!unknown.empty())
-    throw InputError(concat(file.path(), " has weights this model does not have: ", list(unknown)));
-  for (const auto& [name, found] : store.by_name()) {
-    const std::vector<std::int64_t> want = shape_of(found.slice.dims), have = file.at(name).shape;
-    if (want != have)
-      throw InputError(
-          concat(file.path(), ": ", name, " is ", text_of(have), ", the model has ", text_of(want)));
-    store.set(name, file.floats(name));
-  }
-}
 
 TraceTensors trace(Trainer& trainer, const RunConfig& config, const model::HostBatch& batch,
                    std::int64_t steps) {

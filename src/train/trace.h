@@ -15,12 +15,6 @@ struct TraceTensor {
 };
 using TraceTensors = std::map<std::string, TraceTensor>;
 
-// input_ids, labels and optional doc_ids, I64 [B,T]. InputError on what is missing or does not fit.
-model::HostBatch load_batch(const std::string& path);
-// Every weight and buffer of the model from a file; InputError lists what is missing, unknown or of another
-// shape.
-void load_weights(ParameterStore& store, const checkpoint::SafetensorsFile& file);
-
 // One forward and backward, then `steps` optimiser steps on the same batch (train.*, trained.*).
 TraceTensors trace(Trainer& trainer, const RunConfig& config, const model::HostBatch& batch,
                    std::int64_t steps);

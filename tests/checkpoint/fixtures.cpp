@@ -5,9 +5,8 @@
 #include <algorithm>
 #include <map>
 
-#include "base/error.h"
 #include "checkpoint/weight_set.h"
-#include "support/temp_folder.h"
+#include "samples.h"
 
 namespace strata::test {
 namespace {
@@ -23,16 +22,7 @@ SafetensorsFile good(const std::string& name) {
 }
 
 // The fault of a malformed file.
-std::string fault(const std::string& name) {
-  const std::string path = kFolder + "bad/" + name + ".safetensors";
-  try {
-    const SafetensorsFile file(path);
-  } catch (const InputError& e) {
-    const std::string text = e.what(), start = path + " is not a sound safetensors file: ";
-    return text.starts_with(start) ? text.substr(start.size()) : "whole message: " + text;
-  }
-  return "no fault";
-}
+std::string fault(const std::string& name) { return fault_of(kFolder + "bad/" + name + ".safetensors"); }
 
 TEST(SafetensorsFixtures, GoodFiles) {
   const std::map<std::string, std::size_t> tensors{{"all_dtypes", 16},

@@ -1,9 +1,7 @@
 // Malformed safetensors files, one fault each: every one is refused with its reason.
 #include <gtest/gtest.h>
 
-#include "base/error.h"
-#include "checkpoint/safetensors.h"
-#include "support/temp_folder.h"
+#include "samples.h"
 
 namespace strata::test {
 namespace {
@@ -14,15 +12,8 @@ class Malformed : public ::testing::Test {
  protected:
   // What is wrong with a file of this header and data.
   std::string fault(const std::string& header, const std::string& data) const {
-    const std::uint64_t length = header.size();
-    write_file(path, std::string(reinterpret_cast<const char*>(&length), 8) + header + data);
-    try {
-      const SafetensorsFile file(path);
-    } catch (const InputError& e) {
-      const std::string text = e.what(), start = path + " is not a sound safetensors file: ";
-      return text.starts_with(start) ? text.substr(start.size()) : "whole message: " + text;
-    }
-    return "no fault";
+    write_safetensors(path, header, data);
+    return fault_of(path);
   }
 
   const TempFolder folder;
@@ -163,7 +154,7 @@ TEST_F(Malformed, NestingIsBoundedAndNeverRecursed) {
     return R"({"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0],"more":)" + std::string(levels, '[') +
            std::string(levels, ']') + "}}";
   };
-  EXPECT_EQ(fault(nested(62), ""), "no fault");
+  EXPECT_EQ(fault(nested(62), ""), "no error");
   EXPECT_EQ(fault(nested(63), ""), "its header is nested deeper than 64 levels");
   EXPECT_EQ(fault(nested(10'000'000), ""), "its header is nested deeper than 64 levels");
   EXPECT_EQ(fault("{\"a\":" + std::string(1'000'000, '{'), ""),
@@ -177,7 +168,7 @@ TEST_F(Malformed, UnknownFieldsMayHoldAnything) {
       fault(
           R"({"a":{"x":{"dtype":3,"y":[{"z":null}]},"dtype":"U8","shape":[0],"n":-1.5e3,"data_offsets":[0,0],"s":"t","b":true,"u":null}})",
           ""),
-      "no fault");
+      "no error");
 }
 
 // Ten thousand tensors whose header cannot be true cost no more than it takes to read it.
@@ -187,7 +178,7 @@ TEST_F(Malformed, ManyTensors) {
     header += "\"t" + std::to_string(i) + "\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[" +
               std::to_string(i) + "," + std::to_string(i + 1) + "]},";
   header.back() = '}';
-  EXPECT_EQ(fault(header, std::string(10'000, 'x')), "no fault");
+  EXPECT_EQ(fault(header, std::string(10'000, 'x')), "no error");
   EXPECT_EQ(fault(header, std::string(9'999, 'x')),
             "its header describes 10000 bytes of data, the file holds 9999");
 }

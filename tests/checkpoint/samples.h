@@ -63,13 +63,17 @@ std::string message_of(F&& call) {
   return "no error";
 }
 
-// Names below a folder, sorted.
-inline std::vector<std::string> names_in(const std::string& folder) {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(folder))
-    names.push_back(entry.path().filename().string());
-  std::sort(names.begin(), names.end());
-  return names;
+// A safetensors file of this header and data.
+inline void write_safetensors(const std::string& path, const std::string& header, const std::string& data) {
+  const std::uint64_t length = header.size();
+  write_file(path, std::string(reinterpret_cast<const char*>(&length), 8) + header + data);
+}
+
+// What is wrong with a safetensors file.
+inline std::string fault_of(const std::string& path) {
+  const std::string text = message_of<InputError>([&] { const checkpoint::SafetensorsFile file(path); });
+  const std::string start = path + " is not a sound safetensors file: ";
+  return text.starts_with(start) ? text.substr(start.size()) : text;
 }
 
 // The newest sound checkpoint and what was reported on the way.

@@ -60,6 +60,14 @@ TEST(BadConfig, UnknownKey) {
       "training, optimizer, lr_schedule, precision, recompute, backend, checkpoint, resilience, logging");
 }
 
+TEST(BadConfig, SizesThatAreTooLargeTogether) {
+  EXPECT_EQ(load_error(kSample, {"model.hidden_size=16777216", "model.vocab_size=16777216"}),
+            "command line: model.hidden_size 16777216: the embedding of one layer would have 2.81475e+14 "
+            "weights, more than 1e+12");
+  EXPECT_EQ(load_error(kSample, {"model.num_hidden_layers=1048576"}),
+            "command line: model.num_hidden_layers is 1048576, allowed is an integer from 1 to 4096");
+}
+
 TEST(BadConfig, WrongTypeOrRange) {
   EXPECT_EQ(load_error(edited(R"("hidden_size": 32)", R"("hidden_size": "32")")),
             R"(c.json: model.hidden_size is "32", allowed is an integer from 1 to 16777216)");

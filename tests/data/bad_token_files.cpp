@@ -30,7 +30,7 @@ TEST(BadTokenFiles, MegatronFixtures) {
       {"bad_negative_pointer", "sequence 0 begins at byte -2 of BIN, but the sequences before it end at 0"},
       {"bad_doc_index_last", "entry 12 of its documents is 13; allowed are 11 to 12"},
   };
-  const auto expected = nlohmann::json::parse(content(kFormats + "megatron/expected.json")).at("bad");
+  const auto expected = nlohmann::json::parse(read_file(kFormats + "megatron/expected.json")).at("bad");
   EXPECT_EQ(expected.size(), faults.size());
   for (const auto& [name, fault] : faults) {
     EXPECT_TRUE(expected.contains(name));

@@ -13,44 +13,20 @@
 #include <vector>
 
 #include "base/error.h"
+#include "support/temp_folder.h"
 
 namespace strata::test {
 
 extern const std::string kFormats;  // folder of the format fixtures, with a slash behind
 
-class Folder {
+class Folder : public TempFolder {
  public:
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "strata_data_XXXXXX").string();
-    if (!mkdtemp(name.data())) throw Error("no folder to work in");
-    path_ = name;
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  Folder(const Folder&) = delete;
-
-  std::string operator/(const std::string& file) const { return path_ + "/" + file; }
   // Returns the path.
   std::string write(const std::string& file, std::string_view bytes) const {
-    std::ofstream(*this / file, std::ios::binary).write(bytes.data(), std::streamsize(bytes.size()));
+    write_file(*this / file, std::string(bytes));
     return *this / file;
   }
-  std::vector<std::string> files() const {
-    std::vector<std::string> names;
-    for (const auto& entry : std::filesystem::directory_iterator(path_))
-      names.push_back(entry.path().filename().string());
-    std::sort(names.begin(), names.end());
-    return names;
-  }
-
- private:
-  std::string path_;
 };
-
-inline std::string content(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  EXPECT_TRUE(file) << "cannot read " << path;
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 // The bytes of values one after the other, little-endian.
 template <class T>

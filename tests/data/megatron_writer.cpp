@@ -25,7 +25,7 @@ void write_all(MegatronWriter& writer, const std::vector<Tokens>& documents) {
 }
 
 TEST(MegatronWriter, EqualsMegatronsOwnByteForByte) {
-  const auto good = nlohmann::json::parse(content(kFormats + "megatron/expected.json")).at("good");
+  const auto good = nlohmann::json::parse(read_file(kFormats + "megatron/expected.json")).at("good");
   const Folder folder;
   for (const char* name : {"gpt2_uint16", "int32", "int32_large_ids", "empty_sequence", "empty_dataset"}) {
     const auto& what = good.at(name);
@@ -34,7 +34,7 @@ TEST(MegatronWriter, EqualsMegatronsOwnByteForByte) {
     write_all(writer, what.at("sequences").get<std::vector<Tokens>>());
     writer.finish();
     for (const char* ending : {".bin", ".idx"})
-      EXPECT_EQ(content(folder / name + ending), content(kFormats + "megatron/" + name + ending)) << name;
+      EXPECT_EQ(read_file(folder / name + ending), read_file(kFormats + "megatron/" + name + ending)) << name;
   }
 }
 
@@ -60,7 +60,7 @@ TEST(MegatronWriter, LongDocumentsBecomeSeveralSequences) {
   EXPECT_EQ(file.document_begin(2), 13);
   EXPECT_EQ(file.tokens(), 13);
   EXPECT_EQ(
-      content(folder / "x.idx"),
+      read_file(folder / "x.idx"),
       (Index{.lengths = {4, 4, 1, 4, 0}, .offsets = {0, 8, 16, 18, 26}, .documents = {0, 3, 4, 5}}.bytes()));
 }
 
@@ -69,9 +69,9 @@ TEST(MegatronWriter, NothingIsLeftUntilItIsFinished) {
   {
     MegatronWriter writer(folder / "x", 300, false);
     write_all(writer, {{1, 2}});
-    EXPECT_EQ(folder.files(), std::vector<std::string>{"x.bin.part"}) << "no index before the end";
+    EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"x.bin.part"}) << "no index before the end";
   }
-  EXPECT_EQ(folder.files(), std::vector<std::string>{});
+  EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{});
 }
 
 TEST(MegatronWriter, OverwritesOnlyWhenTold) {
@@ -79,14 +79,14 @@ TEST(MegatronWriter, OverwritesOnlyWhenTold) {
   folder.write("x.idx", "old");
   EXPECT_EQ(refusal([&] { MegatronWriter(folder / "x", 300, false); }),
             folder / "x.idx exists already; choose another output, or replace it with --overwrite");
-  EXPECT_EQ(folder.files(), std::vector<std::string>{"x.idx"});
-  EXPECT_EQ(content(folder / "x.idx"), "old");
+  EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"x.idx"});
+  EXPECT_EQ(read_file(folder / "x.idx"), "old");
   MegatronWriter writer(folder / "x", 300, true);
   write_all(writer, {{1, 2}});
-  EXPECT_EQ(content(folder / "x.idx"), "old") << "the old file stays until the new one is whole";
+  EXPECT_EQ(read_file(folder / "x.idx"), "old") << "the old file stays until the new one is whole";
   writer.finish();
   EXPECT_EQ(TokenFile(folder / "x").tokens(), 2);
-  EXPECT_EQ(folder.files(), (std::vector<std::string>{"x.bin", "x.idx"}));
+  EXPECT_EQ(names_in(folder.path()), (std::vector<std::string>{"x.bin", "x.idx"}));
 }
 
 TEST(MegatronWriter, PlacesThatCannotBeWritten) {
@@ -120,7 +120,7 @@ TEST(MegatronWriter, AFullDiskLeavesNothing) {
   setrlimit(RLIMIT_FSIZE, &before);
   std::signal(SIGXFSZ, old);
   EXPECT_EQ(message, "cannot write " + folder / "x.bin.part: File too large");
-  EXPECT_EQ(folder.files(), std::vector<std::string>{});
+  EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{});
 }
 
 }  // namespace

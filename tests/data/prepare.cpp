@@ -41,7 +41,7 @@ class Prepare : public ::testing::Test {
     return all;
   }
   bool left_nothing() const {
-    for (const std::string& name : folder.files())
+    for (const std::string& name : names_in(folder.path()))
       if (name.starts_with("out")) return false;
     return true;
   }
@@ -111,9 +111,9 @@ TEST_F(Prepare, SameBytesAtAnyNumberOfWorkers) {
     EXPECT_EQ(counts.tokens, counts.bytes + counts.documents);
     EXPECT_EQ(TokenFile(folder / "out").documents(), counts.documents);
     EXPECT_EQ(TokenFile(folder / "out").tokens(), counts.tokens);
-    if (bin.empty()) bin = content(folder / "out.bin"), idx = content(folder / "out.idx");
-    EXPECT_TRUE(content(folder / "out.bin") == bin) << workers;
-    EXPECT_TRUE(content(folder / "out.idx") == idx) << workers;
+    if (bin.empty()) bin = read_file(folder / "out.bin"), idx = read_file(folder / "out.idx");
+    EXPECT_TRUE(read_file(folder / "out.bin") == bin) << workers;
+    EXPECT_TRUE(read_file(folder / "out.idx") == idx) << workers;
   }
   // A file of exactly two pieces is one document like any other.
   const TokenFile out(folder / "out");

@@ -26,7 +26,7 @@ Ids document(const TokenFile& file, std::int64_t d) {
 }
 
 nlohmann::json expected(const std::string& format) {
-  return nlohmann::json::parse(content(kFormats + format + "/expected.json"));
+  return nlohmann::json::parse(read_file(kFormats + format + "/expected.json"));
 }
 
 TEST(TokenFiles, MegatronPairsHoldWhatTheyShould) {
@@ -107,7 +107,7 @@ TEST(TokenFiles, NanoGptFilesAreToldByHavingNoOtherSign) {
   const TokenFile raw(kFormats + "nanogpt/gpt2_raw_uint16.bin");
   EXPECT_EQ(raw.format(), TokenFormat::NanoGpt);
   EXPECT_EQ(tokens(raw), tokens(TokenFile(kFormats + "llmc/gpt2_val.bin")));
-  const auto meta = nlohmann::json::parse(content(kFormats + "nanogpt/meta.json"));
+  const auto meta = nlohmann::json::parse(read_file(kFormats + "nanogpt/meta.json"));
   const TokenFile shakespeare(kFormats + "nanogpt/shakespeare_char_train_head.bin");
   std::string text;
   for (const std::int64_t id : tokens(shakespeare)) text += meta.at("itos").at(id).get<std::string>();

@@ -8,7 +8,9 @@
 
 #include "base/json_config.h"
 #include "support/test_device.h"
+#include "train/batch_file.h"
 #include "train/trace.h"
+#include "train/weights.h"
 
 namespace strata::test {
 namespace {

@@ -1,5 +1,8 @@
 // Runs that stop, fail, are killed and go on: the numbers are those of one run that never stopped.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -96,6 +99,16 @@ TEST_F(Resume, TenStepsAreFiveAndFive) {
   EXPECT_NE(state("whole", 10), state(concat_name("one", "nan@step=3"), 10));
 }
 
+TEST_F(Resume, SpikesAreJudgedByTheLossesBeforeTheStop) {
+  const std::vector<std::string> skip{"--set", "resilience.spike_action=skip", "--inject", "spike@step=10"};
+  ASSERT_EQ(train("one", skip).status, 0);
+  ASSERT_EQ(train("two", {"--inject", "term@step=9"}).status, 0);
+  const Outcome o = train("two", skip);
+  ASSERT_EQ(o.status, 0);
+  EXPECT_NE(o.err.find("step 10 is skipped: loss 1005"), std::string::npos) << o.err;
+  expect_same("one", "two");
+}
+
 TEST_F(Resume, KilledInAnyStepOrSave) {
   ASSERT_EQ(train("whole").status, 0);
   int n = 0;
@@ -133,9 +146,13 @@ TEST_F(Resume, NeverStartsAnewOverDamageUnasked) {
 }
 
 TEST_F(Resume, FullDiskLosesNothing) {
-  const Outcome o = train("full", {"--inject", "full@save=5000"});
-  EXPECT_EQ(o.status, 1) << o.err;
-  EXPECT_NE(o.err.find("training goes on"), std::string::npos) << o.err;
+  for (const char* in_background : {"true", "false"}) {
+    const Outcome o = train("full", {"--inject", "full@save=5000", "--set",
+                                     std::string("checkpoint.async_save=") + in_background});
+    EXPECT_EQ(o.status, 1) << o.err;
+    EXPECT_NE(o.err.find("the run goes on"), std::string::npos) << o.err;
+    EXPECT_NE(o.err.find("step 10/10"), std::string::npos) << o.err;
+  }
   EXPECT_TRUE(steps("full").empty());
   ASSERT_EQ(train("full").status, 0);
   ASSERT_EQ(train("whole").status, 0);
@@ -234,6 +251,18 @@ TEST_F(Resume, SameDataElsewhereIsTheSameData) {
   expect_same("whole", "run");
 }
 
+TEST_F(Resume, OneProcessAtATimeWorksInAFolder) {
+  ASSERT_EQ(train("run").status, 0);
+  const int held = open(place.path("run/lock").c_str(), O_RDWR);
+  ASSERT_EQ(flock(held, LOCK_EX | LOCK_NB), 0);
+  const Outcome o = train("run");
+  close(held);
+  EXPECT_EQ(o.status, 2);
+  EXPECT_EQ(o.err,
+            "strata: run is in use by another run that has not ended; choose another run.name or "
+            "run.output_dir, or stop that run\n");
+}
+
 TEST_F(Resume, FinishedRunSaysSo) {
   ASSERT_EQ(train("run").status, 0);
   const auto before = metrics("run");
@@ -250,7 +279,7 @@ TEST_F(Resume, OverwriteStartsAnew) {
   EXPECT_EQ(steps("run"), (std::vector<std::string>{"step_00000002", "step_00000004"}));
 }
 
-TEST_F(Resume, TimeLimitAndStopFileSaveAndEnd) {
+TEST_F(Resume, TimeLimitSavesAndEnds) {
   const Outcome late = train("late", {"--set", "resilience.exit_duration_in_mins=1e-7"});
   EXPECT_EQ(late.status, 0) << late.err;
   EXPECT_NE(late.err.find("stopped by resilience.exit_duration_in_mins 1e-07 after step 0"),

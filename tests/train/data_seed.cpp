@@ -8,8 +8,8 @@
 #include "data/dataset.h"
 #include "data/files.h"
 #include "support/small_model.h"
+#include "train/batch_file.h"
 #include "train/run.h"
-#include "train/trace.h"
 
 namespace strata::test {
 namespace {
