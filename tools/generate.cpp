@@ -180,6 +180,7 @@ int generate(const GenerateArguments& a) {
     print_json(g, count, generator.cache_bytes());
   else
     std::putchar('\n');
+  std::fflush(stdout);  // before the line about it
   char line[200];
   std::snprintf(line, sizeof line,
                 "prompt: %lld tokens, %.0f tok/s; new: %zu tokens, %.0f tok/s; cache %.1f MB",
