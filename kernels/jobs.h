@@ -507,6 +507,23 @@ struct Sgd {
   double lr = 0, momentum = 0, weight_decay = 0, grad_scale = 1;
 };
 
+// Two for each multiplication with its addition in the products of the model; everything else counts nothing.
+// Causal attention counts the pairs that a token sees in its sequence, documents or not (kernels/flops.cpp).
+double flops(const Gemm& job);
+double flops(const GroupedGemm& job);
+double flops(const GroupedGemmWeight& job);
+double flops(const HeadLinear& job);
+double flops(const AttentionForward& job);
+double flops(const AttentionBackward& job);
+double flops(const DepthAttendForward& job);
+double flops(const DepthAttendBackward& job);
+double flops(const DepthMergeForward& job);
+double flops(const DepthMergeBackward& job);
+double flops(const HyperReadForward& job);
+double flops(const HyperReadBackward& job);
+double flops(const HyperWriteForward& job);
+double flops(const HyperWriteBackward& job);
+
 // The CPU overloads, one file a topic in kernels/cpu/.
 void run(CpuStream& stream, const Fill& job);
 void run(CpuStream& stream, const Copy& job);

@@ -59,6 +59,16 @@ struct GenerateArguments {
 };
 int generate(const GenerateArguments& arguments);
 
+struct EvalArguments {
+  ConfigArguments config;
+  std::string weights;                     // file, with config.file
+  std::string checkpoint;                  // or this folder instead of the two
+  std::vector<std::string> data;           // "NAME=PREFIX" or "NAME"; empty: the configuration's sets
+  std::optional<std::int64_t> iterations;  // batches of a set; unset: all of it
+  bool json = false;
+};
+int eval(const EvalArguments& arguments);
+
 struct PrepareArguments {
   std::vector<std::string> inputs;
   std::string output, tokenizer = "byte", jsonl_key = "text";
@@ -68,6 +78,12 @@ struct PrepareArguments {
 };
 int prepare(const PrepareArguments& arguments);
 
+struct PlotArguments {
+  std::vector<std::string> runs;  // folders or files of metrics
+  std::string out;
+};
+int plot(const PlotArguments& arguments);
+
 struct CheckpointArguments {
   std::string path;
   bool json = false;
@@ -75,5 +91,13 @@ struct CheckpointArguments {
 int inspect_checkpoint(const CheckpointArguments& arguments);
 // 1 where one is damaged.
 int verify_checkpoint(const CheckpointArguments& arguments);
+
+struct ConvertArguments {
+  std::string from, to, format, residual, dtype;  // empty: not given
+  std::vector<std::string> overrides;
+  double max_shard_gb = 5;
+  bool overwrite = false;
+};
+int convert(const ConvertArguments& arguments);
 
 }  // namespace strata::tools

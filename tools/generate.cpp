@@ -3,60 +3,36 @@
 #include <omp.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "base/json_config.h"
 #include "base/log.h"
-#include "checkpoint/store.h"
 #include "data/tokenizer.h"
 #include "model/decoder.h"
 #include "model/sampling.h"
 #include "tools/commands.h"
-#include "train/config.h"
+#include "train/model_source.h"
 #include "train/weights.h"
 
 namespace strata::tools {
 namespace {
 
-using checkpoint::SafetensorsFile;
 using Clock = std::chrono::steady_clock;
 using Ids = std::vector<std::int64_t>;
 
 constexpr std::int64_t kPromptChunk = 1024;  // tokens: what a prompt's activations take does not grow beyond
 
-struct Source {
-  train::RunConfig config;
-  SafetensorsFile weights;
-};
-
-Source open_source(const GenerateArguments& a) {
-  train::RunConfig config;
-  load_config(config, a.config.file, a.config.overrides);
-  SafetensorsFile weights(a.weights);
-  return {std::move(config), std::move(weights)};
-}
-
-// A checkpoint, or the newest in a folder of them or in a run's folder.
-Source open_checkpoint(const GenerateArguments& a) {
-  auto steps = checkpoint::list_steps(a.checkpoint);
-  if (steps.empty()) steps = checkpoint::list_steps(a.checkpoint + "/checkpoints");
-  const checkpoint::Opened opened =
-      checkpoint::open_checkpoint(steps.empty() ? a.checkpoint : steps.back().folder);
-  train::RunConfig config;
-  load_config_text(config, opened.text("config.json"), opened.folder() + "/config.json", a.config.overrides);
-  SafetensorsFile weights = opened.file("model.safetensors");
-  return {std::move(config), std::move(weights)};
-}
-
 std::string read_prompt(const GenerateArguments& a) {
   if (a.prompt) return *a.prompt;
   std::ifstream file(a.prompt_file, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file) throw InputError(concat("cannot read ", a.prompt_file));
+  if (!file) throw InputError(concat("cannot read ", a.prompt_file, ": ", std::strerror(errno)));
   return text;
 }
 
@@ -92,7 +68,7 @@ struct Generated {
 
 class Generator {
  public:
-  Generator(Source& source, const data::Tokenizer& tokenizer, std::int64_t capacity)
+  Generator(const train::ModelSource& source, const data::Tokenizer& tokenizer, std::int64_t capacity)
       : tokenizer_(tokenizer),
         stage_(source.config.model, {0, int(source.config.model.num_hidden_layers), true, true}, store_),
         decoder_(stage_, device_, capacity) {
@@ -162,7 +138,9 @@ void print_json(const Generated& g, std::int64_t prompt, std::int64_t cache_byte
 
 int generate(const GenerateArguments& a) {
   model::Sampler sampler({a.temperature, a.top_k, a.top_p}, a.seed);
-  Source source = a.checkpoint.empty() ? open_source(a) : open_checkpoint(a);
+  const train::ModelSource source = a.checkpoint.empty()
+                                        ? train::open_model(a.config.file, a.weights, a.config.overrides)
+                                        : train::open_model(a.checkpoint, a.config.overrides);
   const train::RunConfig& config = source.config;
   if (config.backend.threads > 0) omp_set_num_threads(int(config.backend.threads));
   const auto tokenizer = data::make_tokenizer(config.data.tokenizer.value_or(data::TokenizerKind::Byte));

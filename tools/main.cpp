@@ -2,6 +2,7 @@
 // 0 done, 1 the run failed, 2 bad usage or bad input. The only user of CLI11.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <iostream>
@@ -26,8 +27,11 @@ struct Arguments {
   ConfigCommandArguments config;
   PlanArguments plan;
   GenerateArguments generate;
+  EvalArguments eval;
   PrepareArguments prepare;
+  PlotArguments plot;
   CheckpointArguments checkpoint;
+  ConvertArguments convert;
 };
 
 void add_overrides(CLI::App* command, ConfigArguments& config) {
@@ -102,14 +106,16 @@ void add_config(CLI::App& app, ConfigCommandArguments& a) {
 }
 
 void add_plan(CLI::App& app, PlanArguments& a) {
-  CLI::App* c = app.add_subcommand("plan", "count the parameters of a model before anything is allocated");
+  CLI::App* c = app.add_subcommand(
+      "plan", "count parameters, memory and operations of a run before anything is allocated");
   c->add_option("CONFIG", a.config.file, "configuration file (JSON)")->required()->type_name("");
   add_overrides(c, a.config);
   add_switch(c, "--json", a.json, "print JSON");
 }
 
-void add_generate(CLI::App& app, GenerateArguments& a) {
-  CLI::App* c = app.add_subcommand("generate", "write on from a prompt");
+// Where a trained model is, for commands that have these three.
+template <class Arguments>
+void add_model(CLI::App* c, Arguments& a) {
   CLI::Option* file =
       c->add_option("--config", a.config.file, "configuration file (JSON)")->type_name("FILE");
   CLI::Option* weights =
@@ -121,6 +127,23 @@ void add_generate(CLI::App& app, GenerateArguments& a) {
       ->excludes(file)
       ->excludes(weights)
       ->type_name("FOLDER");
+}
+
+template <class Arguments>
+void require_model(const Arguments& a) {
+  if (a.checkpoint.empty() && a.weights.empty())
+    throw CLI::ValidationError("--checkpoint, or --config and --weights, is required");
+}
+
+void add_generate(CLI::App& app, GenerateArguments& a) {
+  const auto is_whole = [](const std::string& text) {
+    std::uint64_t n = 0;
+    const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), n);
+    return error == std::errc() && stop == text.data() + text.size() ? ""
+                                                                     : text + " is not a whole number from 0";
+  };
+  CLI::App* c = app.add_subcommand("generate", "write on from a prompt");
+  add_model(c, a);
   add_overrides(c, a.config);
   CLI::Option* prompt = c->add_option("--prompt", a.prompt, "text to go on from")->type_name("TEXT");
   c->add_option("--prompt-file", a.prompt_file, "file that holds it")->excludes(prompt)->type_name("FILE");
@@ -130,17 +153,37 @@ void add_generate(CLI::App& app, GenerateArguments& a) {
   c->add_option("--temperature", a.temperature,
                 "divides the logits, 1 if not given; 0: the most probable token")
       ->type_name("R");
-  c->add_option("--top-k", a.top_k, "choose among so many most probable tokens; 0: all")->type_name("N");
+  c->add_option("--top-k", a.top_k, "choose among so many most probable tokens; 0: all")
+      ->check(is_whole, "")
+      ->type_name("N");
   c->add_option("--top-p", a.top_p, "choose among the most probable tokens that hold this share; 1: all")
       ->type_name("R");
-  c->add_option("--seed", a.seed, "the same seed gives the same text; 0 if not given")->type_name("N");
+  c->add_option("--seed", a.seed, "the same seed gives the same text; 0 if not given")
+      ->check(is_whole, "")
+      ->type_name("N");
   add_switch(c, "--json", a.json, "print text, token ids and times as JSON");
   c->final_callback([&a] {
-    if (a.checkpoint.empty() && a.weights.empty())
-      throw CLI::ValidationError("--checkpoint, or --config and --weights, is required");
+    require_model(a);
     if (!a.prompt && a.prompt_file.empty())
       throw CLI::ValidationError("--prompt or --prompt-file is required");
   });
+}
+
+void add_eval(CLI::App& app, EvalArguments& a) {
+  CLI::App* c = app.add_subcommand("eval", "loss, perplexity and bits per byte on validation sets");
+  add_model(c, a);
+  add_overrides(c, a.config);
+  c->add_option("--data", a.data,
+                "token files to evaluate on, or a name of data.validation alone; repeatable; without it, all "
+                "of data.validation")
+      ->type_name("NAME=PREFIX")
+      ->allow_extra_args(false);
+  c->add_option("--iters", a.iterations,
+                "batches of a set, as training.eval_iters; the whole set if not given")
+      ->check(CLI::Range(std::int64_t(1), std::int64_t(1) << 40))
+      ->type_name("N");
+  add_switch(c, "--json", a.json, "print JSON");
+  c->final_callback([&a] { require_model(a); });
 }
 
 void add_prepare(CLI::App& app, PrepareArguments& a) {
@@ -162,8 +205,15 @@ void add_prepare(CLI::App& app, PrepareArguments& a) {
   add_switch(c, "--overwrite", a.overwrite, "replace files that are there");
 }
 
-void add_checkpoint(CLI::App& app, CheckpointArguments& a) {
-  CLI::App* c = app.add_subcommand("checkpoint", "look into checkpoints, and check that they are whole");
+void add_plot(CLI::App& app, PlotArguments& a) {
+  CLI::App* c = app.add_subcommand("plot", "draw a run, or several against each other, as one HTML file");
+  c->add_option("RUN", a.runs, "folders of runs, or files of metrics (JSONL)")->required()->type_name("");
+  c->add_option("--out", a.out, "file to write (HTML)")->required()->type_name("FILE");
+}
+
+CLI::App* add_checkpoint(CLI::App& app, CheckpointArguments& a) {
+  CLI::App* c =
+      app.add_subcommand("checkpoint", "look into checkpoints, check that they are whole, convert models");
   c->require_subcommand(1);
   CLI::App* inspect =
       c->add_subcommand("inspect", "print what is in it: tensors, shapes, types, configuration");
@@ -173,6 +223,45 @@ void add_checkpoint(CLI::App& app, CheckpointArguments& a) {
   add_switch(inspect, "--json", a.json, "print JSON");
   CLI::App* verify = c->add_subcommand("verify", "compare sizes and checksums; exit status 1 if damaged");
   verify->add_option("PATH", a.path, "checkpoint or folder of checkpoints")->required()->type_name("");
+  return c;
+}
+
+void add_convert(CLI::App* checkpoint, ConvertArguments& a) {
+  CLI::App* c = checkpoint->add_subcommand(
+      "convert",
+      "a model with other residual connections that computes the same, or to and from Hugging Face");
+  c->add_option("FROM", a.from,
+                "checkpoint, run's folder, converted model, or Hugging Face model (deepseek_v3, v2)")
+      ->required()
+      ->type_name("");
+  c->add_option("--to", a.to, "folder to write")->required()->type_name("FOLDER");
+  c->add_option("--format", a.format, "strata (as without it) or huggingface")
+      ->check(CLI::IsMember({"strata", "huggingface"}))
+      ->type_name("NAME");
+  CLI::Option* residual =
+      c->add_option("--residual", a.residual,
+                    "residual connections to give a vanilla model; --set model.residual.KEY=VALUE "
+                    "sets more of them")
+          ->check(CLI::IsMember({"vanilla", "attnres", "msar", "mhc", "attnres_mhc"}))
+          ->type_name("TYPE");
+  c->add_option("--set", a.overrides, "set a key of the result, of those that change no logit; repeatable")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  CLI::Option* dtype =
+      c->add_option("--dtype", a.dtype, "of weights for huggingface: float32 (as without it) or bfloat16")
+          ->check(CLI::IsMember({"float32", "bfloat16"}))
+          ->type_name("NAME");
+  CLI::Option* shard =
+      c->add_option("--max-shard-gb", a.max_shard_gb, "largest file for huggingface; 5 if not given")
+          ->check(CLI::PositiveNumber)
+          ->type_name("GB");
+  add_switch(c, "--overwrite", a.overwrite, "replace a converted model that is there");
+  c->final_callback([&a, residual, dtype, shard] {
+    if (a.format != "huggingface" && (!dtype->empty() || !shard->empty()))
+      throw CLI::ValidationError("--dtype and --max-shard-gb need --format huggingface");
+    if (a.format == "huggingface" && !residual->empty() && a.residual != "vanilla")
+      throw CLI::ValidationError("--residual " + a.residual + " has no form in --format huggingface");
+  });
 }
 
 std::string nearest(const std::vector<std::string>& names, const std::string& word) {
@@ -196,23 +285,33 @@ void check_command(const CLI::App& app, int words, char** argv) {
                           ", there are ", join(names, ", ")));
 }
 
-// CLI11's complaint as a sentence that begins with the command; an unknown option is answered with the
-// nearest.
+// An unknown option is answered with the nearest.
+std::string not_an_option(const CLI::App& command, const std::string& word) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options())
+    for (const std::string& long_name : option->get_lnames()) names.push_back("--" + long_name);
+  return concat(word, " is not an option, nearest is ", nearest(names, word), ", there are ",
+                join(names, ", "));
+}
+
+// CLI11's complaint as a sentence that begins with the command.
 std::string complaint(const CLI::App& app, const CLI::ParseError& e) {
   const auto chosen = app.get_subcommands();
-  if (chosen.empty()) return concat(e.what(), ", see strata --help");
+  if (chosen.empty()) {
+    const std::vector<std::string> words = app.remaining();
+    if (!words.empty() && words[0].starts_with("-")) return not_an_option(app, words[0]);
+    return concat(e.what(), ", see strata --help");
+  }
   const auto inner = chosen.front()->get_subcommands();  // of "checkpoint inspect"
   const CLI::App& command = inner.empty() ? *chosen.front() : *inner.front();
   const std::string name = chosen.front()->get_name() + (inner.empty() ? "" : " " + command.get_name());
   const std::vector<std::string> extra = app.remaining(true);
+  if (dynamic_cast<const CLI::ConversionError*>(&e))
+    return concat(name, ": ", e.what(), ", a number is needed");
   if (!dynamic_cast<const CLI::ExtrasError*>(&e) || extra.empty()) return concat(name, ": ", e.what());
   const std::string& word = extra.front();
   if (!word.starts_with("-")) return concat(name, ": nothing is expected where \"", word, "\" stands");
-  std::vector<std::string> names;
-  for (const CLI::Option* option : command.get_options())
-    for (const std::string& long_name : option->get_lnames()) names.push_back("--" + long_name);
-  return concat(name, ": ", word, " is not an option, nearest is ", nearest(names, word), ", there are ",
-                join(names, ", "));
+  return concat(name, ": ", not_an_option(command, word));
 }
 
 int run(int argc, char** argv) {
@@ -228,8 +327,10 @@ int run(int argc, char** argv) {
   add_config(app, a.config);
   add_plan(app, a.plan);
   add_generate(app, a.generate);
-  add_checkpoint(app, a.checkpoint);
+  add_eval(app, a.eval);
+  add_convert(add_checkpoint(app, a.checkpoint), a.convert);
   add_prepare(app, a.prepare);
+  add_plot(app, a.plot);
   check_command(app, argc - 1, argv + 1);
   try {
     app.parse(argc, argv);
@@ -243,9 +344,13 @@ int run(int argc, char** argv) {
   if (app.got_subcommand("trace")) return trace(a.trace);
   if (app.got_subcommand("config")) return config(a.config);
   if (app.got_subcommand("generate")) return generate(a.generate);
+  if (app.got_subcommand("eval")) return eval(a.eval);
   if (app.got_subcommand("prepare")) return prepare(a.prepare);
-  if (const CLI::App* c = app.get_subcommand("checkpoint"); c->parsed())
+  if (app.got_subcommand("plot")) return plot(a.plot);
+  if (const CLI::App* c = app.get_subcommand("checkpoint"); c->parsed()) {
+    if (c->got_subcommand("convert")) return convert(a.convert);
     return c->got_subcommand("inspect") ? inspect_checkpoint(a.checkpoint) : verify_checkpoint(a.checkpoint);
+  }
   return plan(a.plan);
 }
 

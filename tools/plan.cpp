@@ -1,13 +1,14 @@
-// Parameter counts from the model's own declarations: nothing is allocated. "Active" are the parameters that
-// a token visits: all but the routed experts that were not chosen, num_experts_per_tok / n_routed_experts of
-// them; embedding and head count in full, a tied matrix once.
+// What a run will need. Parameters, from the model's own declarations: "active" are those that a token
+// visits, all but the routed experts that were not chosen, num_experts_per_tok / n_routed_experts of them;
+// embedding and head count in full, a tied matrix once. Memory and operations, from a step on a device that
+// does nothing (train/dry_run.h).
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "base/json_config.h"
 #include "model/stage.h"
 #include "tools/commands.h"
-#include "train/config.h"
+#include "train/dry_run.h"
 
 namespace strata::tools {
 namespace {
@@ -49,65 +50,220 @@ Count count(const model::ModelConfig& c) {
   return n;
 }
 
-// The same model with each residual type, at that type's defaults and this model's number of blocks (8
-// without one).
-std::vector<std::pair<std::string, Count>> variants(const model::ModelConfig& config) {
+// The usual estimate of forward and backward per token: 6 operations for an active parameter that is in a
+// product (all but an embedding of its own), and 3 times causal attention: a query meets (T + 1) / 2 keys on
+// average, with 2 operations for each dim of a key and of a value.
+double estimate(const train::RunConfig& config, const Count& n) {
+  const model::ModelConfig& c = config.model;
+  const std::int64_t looked_up = c.tie_word_embeddings ? 0 : n.groups.at("embedding");
+  const std::int64_t value_dim = c.attention == model::Attention::Mla ? c.v_head_dim : c.qk_head_dim();
+  const double dims = double(c.num_attention_heads * (c.qk_head_dim() + value_dim));
+  const double keys = 0.5 * double(config.training.seq_length + 1);
+  const auto layers = double(c.num_hidden_layers + (c.has_mtp() ? 1 : 0));
+  return 6 * double(n.active - looked_up) + 3 * layers * 2 * keys * dims;
+}
+
+struct Variant {
+  std::string name;
+  Count count;
+  train::DryRun run;
+};
+
+// The same run with each residual type, at that type's defaults and this model's number of blocks (8 without
+// one).
+std::vector<Variant> variants(const train::RunConfig& config) {
   constexpr std::int64_t kBlocks = 8;
-  std::vector<std::pair<std::string, Count>> all;
+  std::vector<Variant> all;
   for (const std::string_view name : enum_names(residual::Type())) {
     const auto type = residual::Type(all.size());
-    model::ModelConfig c = config;
-    if (type != config.residual.type) {
-      c.residual = {.type = type};
-      if (c.residual.has_blocks())
-        c.residual.num_blocks = config.residual.has_blocks() ? config.residual.num_blocks : kBlocks;
+    train::RunConfig c = config;
+    const residual::Config& own = config.model.residual;
+    if (type != own.type) {
+      c.model.residual = {.type = type};
+      if (c.model.residual.has_blocks())
+        c.model.residual.num_blocks = own.has_blocks() ? own.num_blocks : kBlocks;
     }
-    all.emplace_back(name, count(c));
+    all.push_back({std::string(name), count(c.model), train::dry_run(c)});
   }
   return all;
 }
 
-std::string millions(std::int64_t n) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2fM", double(n) / 1e6);
-  return text;
+// The same run under each policy of recompute; the configured one with its own modules.
+std::vector<std::pair<std::string, train::DryRun>> policies(const train::RunConfig& config) {
+  std::vector<std::pair<std::string, train::DryRun>> all;
+  for (const std::string_view name : enum_names(train::Granularity())) {
+    train::RunConfig c = config;
+    c.recompute.granularity = train::Granularity(all.size());
+    all.emplace_back(name, train::dry_run(c));
+  }
+  return all;
 }
 
-void print_text(const model::ModelConfig& c, const Count& n) {
+struct Plan {
+  train::RunConfig config;
+  Count count;
+  train::DryRun run;
+  std::vector<std::pair<std::string, train::DryRun>> policies;
+  std::vector<Variant> variants;
+
+  double tokens_per_step() const {
+    return double(config.training.batch_size()) * double(config.training.seq_length);
+  }
+};
+
+std::string scaled(double n, double unit, const char* suffix) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.2f%s", n / unit, suffix);
+  return text;
+}
+std::string millions(double n) { return scaled(n, 1e6, "M"); }
+std::string operations(double n) {
+  if (n >= 1e12) return scaled(n, 1e12, "T");
+  if (n >= 1e9) return scaled(n, 1e9, "G");
+  return n >= 1e6 ? scaled(n, 1e6, "M") : scaled(n, 1e3, "K");
+}
+std::string size(std::int64_t bytes) {
+  return bytes < 10'000'000'000 ? scaled(double(bytes), 1e6, " MB") : scaled(double(bytes), 1e9, " GB");
+}
+
+void print_parameters(const model::ModelConfig& c, const Count& n) {
   const auto line = [](const char* name, std::int64_t size, const std::string& remark) {
-    std::printf("%-24s %10s %16lld%s\n", name, millions(size).c_str(), (long long)size, remark.c_str());
+    std::printf("%-24s %10s %16lld%s\n", name, millions(double(size)).c_str(), (long long)size,
+                remark.c_str());
   };
   line("parameters", n.total, "");
   line("active per token", n.active,
        c.has_moe() ? concat("  ", c.num_experts_per_tok, " of ", c.n_routed_experts, " routed experts") : "");
   for (const char* group : kGroups)
     if (n.groups.at(group) > 0) line(concat("  ", group).c_str(), n.groups.at(group), "");
-  std::printf("\n%-24s %10s %10s %16s\n", "the same model with", "parameters", "active", "residual alone");
-  for (const auto& [name, v] : variants(c))
-    std::printf("%-24s %10s %10s %16lld%s\n", name.c_str(), millions(v.total).c_str(),
-                millions(v.active).c_str(), (long long)v.groups.at("residual"),
-                name == name_of(c.residual.type) ? "  this one" : "");
 }
 
-void print_json(const model::ModelConfig& c, const Count& n) {
-  nlohmann::ordered_json j{{"parameters", n.total}, {"active", n.active}};
-  for (const char* group : kGroups) j["groups"][group] = n.groups.at(group);
-  for (const auto& [name, v] : variants(c))
-    j["variants"][name] = {
-        {"parameters", v.total}, {"active", v.active}, {"residual", v.groups.at("residual")}};
+void print_memory(const train::RunConfig& config, const train::Memory& m) {
+  const auto line = [](const std::string& name, const device::MemoryUse& use) {
+    std::printf("%-24s %15s %15s\n", name.c_str(), size(use.peak).c_str(), size(use.now).c_str());
+  };
+  std::printf("\n%-24s %15s %15s\n", "memory", "peak", "between steps");
+  line("in all", m.total);
+  for (int p = 0; p < device::kPurposes; ++p)
+    line(concat("  ", device::name_of(device::Purpose(p))), m.use[p]);
+  std::printf("%-24s %15s  with sizes rounded to classes, and kept for the next step\n",
+              "taken from the system", size(m.reserved).c_str());
+  std::printf("%-24s %15s  beside that while a checkpoint is saved%s\n", "copies for a checkpoint",
+              size(m.snapshot).c_str(), config.checkpoint.async_save ? ", training going on" : "");
+}
+
+void print_operations(const Plan& plan) {
+  const train::DryRun& r = plan.run;
+  const auto line = [](const std::string& name, double forward, double backward, double recompute) {
+    std::printf("%-24s %10s %10s %10s %10s\n", name.c_str(), operations(forward).c_str(),
+                operations(backward).c_str(), operations(recompute).c_str(),
+                operations(forward + backward + recompute).c_str());
+  };
+  std::printf("\n%-24s %10s %10s %10s %10s\n", "operations per token", "forward", "backward", "recompute",
+              "in all");
+  line("in all", r.forward.total(), r.backward.total(), r.recompute.total());
+  constexpr const char* kWhat[] = {"  products with weights", "  routed experts", "  causal attention",
+                                   "  residual"};
+  for (std::size_t i = 0; i < train::kFlopKinds.size(); ++i) {
+    const auto kind = train::kFlopKinds[i];
+    line(kWhat[i], r.forward.*kind, r.backward.*kind, r.recompute.*kind);
+  }
+  const double usual = estimate(plan.config, plan.count);
+  std::printf(
+      "%-24s %10s  6 x active parameters without an embedding of its own + 3 x causal attention:\n"
+      "%-24s %10s  %.1f%% of forward and backward\n",
+      "usual estimate", operations(usual).c_str(), "", "", 100 * usual / r.model_flops());
+  const double step = plan.tokens_per_step();
+  std::printf("%-24s %10s  %.0f tokens, forward and backward; %s with recompute\n", "operations per step",
+              operations(step * r.model_flops()).c_str(), step,
+              operations(step * (r.model_flops() + r.recompute.total())).c_str());
+}
+
+void print_policies(const Plan& plan) {
+  const auto of = [](double part, double whole) { return scaled(100 * part, whole, "%"); };
+  const train::DryRun& none = plan.policies.front().second;
+  std::printf("\n%-24s %15s %15s %10s %22s\n", "recompute.granularity", "activations", "peak memory",
+              "recompute", "of forward + backward");
+  for (const auto& [name, r] : plan.policies)
+    std::printf("%-24s %15s %15s %10s %22s%s\n", name.c_str(),
+                size(r.memory.use[int(device::Purpose::Activations)].peak).c_str(),
+                size(r.memory.total.peak).c_str(), operations(r.recompute.total()).c_str(),
+                of(r.recompute.total(), none.model_flops()).c_str(),
+                name == name_of(plan.config.recompute.granularity) ? "  this one" : "");
+}
+
+void print_variants(const Plan& plan) {
+  const double vanilla = plan.variants.front().run.model_flops();
+  std::printf("\n%-24s %10s %10s %16s %15s %12s %11s\n", "the same model with", "parameters", "active",
+              "residual alone", "peak memory", "operations", "to vanilla");
+  for (const Variant& v : plan.variants)
+    std::printf("%-24s %10s %10s %16lld %15s %12s %11s%s\n", v.name.c_str(),
+                millions(double(v.count.total)).c_str(), millions(double(v.count.active)).c_str(),
+                (long long)v.count.groups.at("residual"), size(v.run.memory.total.peak).c_str(),
+                operations(v.run.model_flops()).c_str(), scaled(v.run.model_flops(), vanilla, "").c_str(),
+                v.name == name_of(plan.config.model.residual.type) ? "  this one" : "");
+}
+
+nlohmann::ordered_json memory_json(const train::Memory& m) {
+  nlohmann::ordered_json j;
+  const auto add = [&](const std::string& name, const device::MemoryUse& use) {
+    j["peak"][name] = use.peak;
+    j["between_steps"][name] = use.now;
+  };
+  add("total", m.total);
+  for (int p = 0; p < device::kPurposes; ++p) add(std::string(device::name_of(device::Purpose(p))), m.use[p]);
+  j["reserved"] = m.reserved;
+  j["checkpoint_copies"] = m.snapshot;
+  return j;
+}
+
+nlohmann::ordered_json flops_json(const train::Flops& f) {
+  nlohmann::ordered_json j{{"total", f.total()}};
+  for (std::size_t i = 0; i < train::kFlopKinds.size(); ++i)
+    j[train::kFlopKindNames[i]] = f.*train::kFlopKinds[i];
+  return j;
+}
+
+void print_json(const Plan& plan) {
+  const train::DryRun& r = plan.run;
+  nlohmann::ordered_json j{{"parameters", plan.count.total}, {"active", plan.count.active}};
+  for (const char* group : kGroups) j["groups"][group] = plan.count.groups.at(group);
+  j["memory_bytes"] = memory_json(r.memory);
+  j["flops_per_token"] = {{"forward", flops_json(r.forward)},
+                          {"backward", flops_json(r.backward)},
+                          {"recompute", flops_json(r.recompute)},
+                          {"usual_estimate", estimate(plan.config, plan.count)}};
+  j["tokens_per_step"] = plan.tokens_per_step();
+  for (const auto& [name, policy] : plan.policies)
+    j["recompute"][name] = {{"memory_bytes", memory_json(policy.memory)},
+                            {"flops_per_token", policy.recompute.total()}};
+  for (const Variant& v : plan.variants)
+    j["variants"][v.name] = {{"parameters", v.count.total},
+                             {"active", v.count.active},
+                             {"residual", v.count.groups.at("residual")},
+                             {"peak_memory_bytes", v.run.memory.total.peak},
+                             {"flops_per_token", v.run.model_flops()}};
   std::printf("%s\n", j.dump(2).c_str());
 }
 
 }  // namespace
 
 int plan(const PlanArguments& a) {
-  train::RunConfig config;
-  load_config(config, a.config.file, a.config.overrides);
-  const Count n = count(config.model);
-  if (a.json)
-    print_json(config.model, n);
-  else
-    print_text(config.model, n);
+  Plan plan;
+  load_config(plan.config, a.config.file, a.config.overrides);
+  plan.count = count(plan.config.model);
+  plan.run = train::dry_run(plan.config);
+  plan.policies = policies(plan.config);
+  plan.variants = variants(plan.config);
+  if (a.json) {
+    print_json(plan);
+    return 0;
+  }
+  print_parameters(plan.config.model, plan.count);
+  print_memory(plan.config, plan.run.memory);
+  print_operations(plan);
+  print_policies(plan);
+  print_variants(plan);
   return 0;
 }
 

@@ -139,7 +139,7 @@ int trace(const TraceArguments& a) {
   const model::HostBatch batch = load_batch(a.batch, config.model.vocab_size);
   device::Device device;
   train::Trainer trainer(config, device);
-  train::load_weights(trainer.store(), SafetensorsFile(a.weights));
+  train::load_weights(trainer.store(), checkpoint::named_weights(checkpoint::WeightSet(a.weights)));
   const train::TraceTensors tensors = train::trace(trainer, config, batch, a.steps);
   if (!a.out.empty()) write(tensors, a.out, config.precision.dtype());
   if (!reference) return 0;

@@ -1,5 +1,6 @@
 // Scores of one token's experts, and shares that stay defined when every score underflows.
 #pragma once
+#include <algorithm>
 #include <cmath>
 #include <limits>
 

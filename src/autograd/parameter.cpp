@@ -72,6 +72,7 @@ void ParameterStore::allocate(device::Device& device, DType compute, bool gradie
 }
 
 void ParameterStore::initialize(std::uint64_t seed) {
+  if (device_->dry()) return;
   for (Parameter& p : parameters_)
     for (const NamedSlice& s : p.slices) {
       const Philox random(seed, s.name);

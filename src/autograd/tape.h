@@ -29,10 +29,13 @@ struct RecomputePolicy {
   bool covers(Recompute what) const;
 };
 
-// Sees named intermediate values of a forward pass (expert loads, depth weights, gates).
+// Sees named intermediate values of a forward pass: "logits", "token_loss", and by number of the sub-layer
+// "output.3", "depth_weights.3", "gate.3".
 class Observer {
  public:
   virtual ~Observer() = default;
+  // Asked before a value is computed or copied for the observer alone.
+  virtual bool wants(const std::string& name) const { return (void)name, true; }
   virtual void observe(const std::string& name, const Tensor& value) = 0;
 };
 
@@ -58,7 +61,7 @@ class Tape {
   device::Stream& stream() const { return device_.compute(); }
   bool recording() const { return options_.recording; }
   const Options& options() const { return options_; }
-  // Null unless somebody watches: ops compute what only an observer wants behind this test.
+  // Null unless somebody watches: ops compute what only an observer wants behind this test, and wants().
   Observer* observer() const { return options_.observer; }
 
   // ---- forward

@@ -2,6 +2,8 @@
 #include "base/json_config.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -280,7 +282,7 @@ std::string read_text_file(const std::string& file) {
   if (status.type() == std::filesystem::file_type::directory)
     throw InputError(file + ": is a folder, expected a file");
   std::ifstream stream(file, std::ios::binary);
-  if (!stream) throw InputError(file + ": cannot be opened");
+  if (!stream) throw InputError(file + ": cannot be opened: " + std::strerror(errno));
   std::string text(kMost + 1, '\0');
   stream.read(text.data(), std::streamsize(text.size()));
   if (stream.bad()) throw InputError(file + ": cannot be read");

@@ -6,6 +6,10 @@ namespace strata::checkpoint {
 
 void CheckpointSection::fields(FieldVisitor& v) {
   v("save", save, "folder of the checkpoints; unset: checkpoints in the run's folder", not_empty());
+  v("load", load,
+    "folder of a model whose weights a new run starts from: a checkpoint, a run, a converted or Hugging Face "
+    "model; unset: random weights",
+    not_empty());
   v("save_interval", save_interval, "steps between checkpoints; 0: only after the last step", count_from(0));
   v("most_recent_k", most_recent_k, "newest checkpoints that are kept; 0: all", count_from(0));
   v("save_retain_interval", save_retain_interval, "checkpoints at its multiples are kept as well",

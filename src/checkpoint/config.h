@@ -15,6 +15,7 @@ struct KeepPolicy {
 
 struct CheckpointSection {
   std::optional<std::string> save = {};  // folder of the checkpoints; unset: checkpoints in the run's folder
+  std::optional<std::string> load = {};  // folder of a model to start from; unset: random weights
   std::int64_t save_interval = 0;        // steps; 0: only after the last
   std::int64_t most_recent_k = 3;        // 0: all
   std::optional<std::int64_t> save_retain_interval = {};

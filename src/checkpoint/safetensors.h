@@ -45,13 +45,17 @@ class SafetensorsFile {
   void read(const std::string& name, std::span<bfloat16> to) const;
   // Values of one tensor; InputError if it is missing or not of a floating-point (integer) type.
   std::vector<double> floats(const std::string& name) const;
+  // Elements [from, from + count) of it.
+  std::vector<double> floats(const std::string& name, std::int64_t from, std::int64_t count) const;
   std::vector<std::int64_t> integers(const std::string& name) const;
 
  private:
   template <class To>
-  void read_as(const std::string& name, std::span<To> to) const;
+  void read_all(const std::string& name, std::span<To> to) const;
+  template <class To>
+  void read_as(const std::string& name, std::span<To> to, std::int64_t from = 0) const;
   template <class From, class To>
-  void read_converted(const FileTensor& t, std::span<To> to) const;
+  void read_converted(const FileTensor& t, std::span<To> to, std::int64_t from = 0) const;
 
   std::shared_ptr<const InputFile> file_;  // stays open: whoever renames or replaces it does not disturb us
   std::int64_t data_begin_ = 0;

@@ -36,6 +36,10 @@ std::int64_t header_length(const InputFile& file) {
   return std::int64_t(length);
 }
 
+[[noreturn]] void refuse_type(const std::string& path, const std::string& name, const FileTensor& t) {
+  throw InputError(concat(path, ": tensor \"", name, "\" is ", t.dtype, "; F64, F32, BF16 or F16 is needed"));
+}
+
 }  // namespace
 
 std::int64_t FileTensor::numel() const {
@@ -86,10 +90,10 @@ void SafetensorsFile::read(const std::string& name, std::span<std::byte> to) con
 }
 
 template <class From, class To>
-void SafetensorsFile::read_converted(const FileTensor& t, std::span<To> to) const {
+void SafetensorsFile::read_converted(const FileTensor& t, std::span<To> to, std::int64_t from) const {
   constexpr std::size_t kChunk = 1 << 16;
   std::vector<From> chunk(std::min(kChunk, to.size()));
-  std::int64_t at = data_begin_ + t.begin;
+  std::int64_t at = data_begin_ + t.begin + from * std::int64_t(sizeof(From));
   while (!to.empty()) {
     const std::span part = std::span(chunk).first(std::min(chunk.size(), to.size()));
     file_->read(at, std::as_writable_bytes(part));
@@ -100,34 +104,43 @@ void SafetensorsFile::read_converted(const FileTensor& t, std::span<To> to) cons
 }
 
 template <class To>
-void SafetensorsFile::read_as(const std::string& name, std::span<To> to) const {
+void SafetensorsFile::read_as(const std::string& name, std::span<To> to, std::int64_t from) const {
   const FileTensor& t = at(name);
-  STRATA_CHECK(std::int64_t(to.size()) == t.numel(), name, " has ", t.numel(), " elements, asked for ",
-               to.size());
   if (t.dtype == file_type(dtype_of<To>()))
-    return file_->read(data_begin_ + t.begin, std::as_writable_bytes(to));
-  if (t.dtype == "F64") return read_converted<double>(t, to);
-  if (t.dtype == "F32") return read_converted<float>(t, to);
-  if (t.dtype == "BF16") return read_converted<bfloat16>(t, to);
-  if (t.dtype == "F16") return read_converted<Half>(t, to);
-  throw InputError(
-      concat(path(), ": tensor \"", name, "\" is ", t.dtype, "; F64, F32, BF16 or F16 is needed"));
+    return file_->read(data_begin_ + t.begin + from * std::int64_t(sizeof(To)), std::as_writable_bytes(to));
+  if (t.dtype == "F64") return read_converted<double>(t, to, from);
+  if (t.dtype == "F32") return read_converted<float>(t, to, from);
+  if (t.dtype == "BF16") return read_converted<bfloat16>(t, to, from);
+  if (t.dtype == "F16") return read_converted<Half>(t, to, from);
+  refuse_type(path(), name, t);
 }
 
-void SafetensorsFile::read(const std::string& name, std::span<float> to) const { read_as(name, to); }
-void SafetensorsFile::read(const std::string& name, std::span<double> to) const { read_as(name, to); }
-void SafetensorsFile::read(const std::string& name, std::span<bfloat16> to) const { read_as(name, to); }
+template <class To>
+void SafetensorsFile::read_all(const std::string& name, std::span<To> to) const {
+  const std::int64_t numel = at(name).numel();
+  STRATA_CHECK(std::int64_t(to.size()) == numel, name, " has ", numel, " elements, asked for ", to.size());
+  read_as(name, to);
+}
+
+void SafetensorsFile::read(const std::string& name, std::span<float> to) const { read_all(name, to); }
+void SafetensorsFile::read(const std::string& name, std::span<double> to) const { read_all(name, to); }
+void SafetensorsFile::read(const std::string& name, std::span<bfloat16> to) const { read_all(name, to); }
 
 std::vector<double> SafetensorsFile::floats(const std::string& name) const {
+  return floats(name, 0, at(name).numel());
+}
+
+std::vector<double> SafetensorsFile::floats(const std::string& name, std::int64_t from,
+                                            std::int64_t count) const {
   const FileTensor& t = at(name);
-  for (const char* dtype : {"F64", "F32", "BF16", "F16"})
-    if (t.dtype == dtype) {
-      std::vector<double> values(std::size_t(t.numel()));
-      read_as(name, std::span(values));
-      return values;
-    }
-  throw InputError(
-      concat(path(), ": tensor \"", name, "\" is ", t.dtype, "; F64, F32, BF16 or F16 is needed"));
+  const std::int64_t numel = t.numel();
+  if (t.dtype != "F64" && t.dtype != "F32" && t.dtype != "BF16" && t.dtype != "F16")
+    refuse_type(path(), name, t);  // before memory is taken
+  STRATA_CHECK(0 <= from && 0 <= count && from + count <= numel, name, " has ", numel,
+               " elements, asked for [", from, ", ", from + count, ")");
+  std::vector<double> values(static_cast<std::size_t>(count));
+  read_as(name, std::span(values), from);
+  return values;
 }
 
 std::vector<std::int64_t> SafetensorsFile::integers(const std::string& name) const {

@@ -1,36 +1,16 @@
 #include "checkpoint/store.h"
 
-#include <unistd.h>
-
 #include <filesystem>
 
 #include "base/error.h"
+#include "checkpoint/staged_folder.h"
 
 namespace strata::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
 
-// ".step_00000010.tmp-4711": an unfinished save, the step it was to replace (old), or one being removed
-// (gone).
-struct Leftover {
-  std::string path, name, kind;
-};
-
-std::vector<Leftover> find_leftovers(const std::string& root) {
-  std::vector<Leftover> found;
-  std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(root, error)) {
-    const std::string hidden = entry.path().filename().string();
-    const std::size_t dot = hidden.find('.', 1), dash = hidden.find('-', 1);
-    if (hidden[0] != '.' || dot == std::string::npos || dash == std::string::npos || dash < dot) continue;
-    const Leftover l{entry.path().string(), hidden.substr(1, dot - 1),
-                     hidden.substr(dot + 1, dash - dot - 1)};
-    const bool is_ours = l.kind == "tmp" || l.kind == "old" || l.kind == "gone";
-    if (step_of(l.name) && is_ours && entry.is_directory(error)) found.push_back(l);
-  }
-  return found;
-}
+bool is_of_a_step(const Leftover& l) { return step_of(l.name).has_value(); }
 
 std::string first_of(const std::vector<std::string>& faults) {
   return faults.size() == 1 ? faults[0] : concat(faults[0], " (and ", faults.size() - 1, " more)");
@@ -58,22 +38,14 @@ Opened open_checkpoint(const std::string& folder, Check check) {
   return Opened(folder, std::move(v.manifest));
 }
 
-std::string CheckpointStore::hidden(const std::string& name, const char* kind) const {
-  return (fs::path(root_) / concat(".", name, ".", kind, "-", ::getpid())).string();
-}
-
 void CheckpointStore::clear_leftovers() {
-  for (const Leftover& l : find_leftovers(root_)) {
-    const std::string target = (fs::path(root_) / l.name).string();
-    if (l.kind == "old" && !fs::exists(target))
-      disk_.rename(l.path, target);
-    else
-      disk_.remove_folder(l.path);
-  }
+  for (const Leftover& l : find_leftovers(root_))
+    if (is_of_a_step(l)) clear_leftover(disk_, l);
 }
 
 void CheckpointStore::remove_all() {
-  for (const Leftover& l : find_leftovers(root_)) disk_.remove_folder(l.path);
+  for (const Leftover& l : find_leftovers(root_))
+    if (is_of_a_step(l)) disk_.remove_folder(l.path);
   for (const Entry& entry : list()) disk_.remove_folder(entry.folder);
 }
 

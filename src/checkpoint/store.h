@@ -62,12 +62,9 @@ class CheckpointStore {
 
  private:
   void make_root();
-  void write_aside(const Snapshot& snapshot, const std::string& aside);
-  void move_into_place(const std::string& aside, const std::string& target, const std::string& old);
   void prune(std::int64_t saved);
   void clear_leftovers();
   std::string set_aside(const Entry& entry);
-  std::string hidden(const std::string& name, const char* kind) const;
 
   std::string root_;
   KeepPolicy keep_;

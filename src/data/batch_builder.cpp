@@ -18,7 +18,7 @@ void BatchBuilder::add(std::span<const std::int64_t> tokens, std::span<const std
   for (std::int64_t i = 0; i < batch_.length; ++i) {
     const bool is_target = i + 1 < count && !(mask_boundaries_ && documents[i] != documents[i + 1]);
     batch_.input_ids.push_back(i < count ? tokens[i] : 0);
-    batch_.labels.push_back(is_target ? tokens[i + 1] : model::kIgnoreLabel);
+    batch_.labels.push_back(is_target ? tokens[i + 1] : kIgnoreLabel);
     if (with_documents_) batch_.documents.push_back(i < count ? documents[i] : none);
   }
   ++batch_.rows;

@@ -7,7 +7,7 @@
 
 #include "data/config.h"
 #include "data/token_file.h"
-#include "model/batch.h"
+#include "tensor/host_batch.h"
 
 namespace strata::data {
 
@@ -18,10 +18,10 @@ class BatchBuilder {
   // One row from up to seq_length + 1 tokens and the numbers of their documents; what is missing is filled up
   // with tokens that are not counted and belong to no other document.
   void add(std::span<const std::int64_t> tokens, std::span<const std::int64_t> documents);
-  model::HostBatch take() { return std::move(batch_); }
+  HostBatch take() { return std::move(batch_); }
 
  private:
-  model::HostBatch batch_;
+  HostBatch batch_;
   bool with_documents_, mask_boundaries_;
 };
 

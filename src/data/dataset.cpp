@@ -57,7 +57,7 @@ void TrainingData::refuse_repetition() const {
   }
 }
 
-model::HostBatch TrainingData::batch(std::int64_t first_sample, std::int64_t rows) {
+HostBatch TrainingData::batch(std::int64_t first_sample, std::int64_t rows) {
   BatchBuilder builder(seq_length_, section_.reset_attention_mask, section_.eod_mask_loss);
   std::vector<std::int64_t> tokens(std::size_t(seq_length_ + 1)), documents(tokens.size());
   for (std::int64_t i = first_sample; i < first_sample + rows; ++i) {

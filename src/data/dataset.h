@@ -11,7 +11,7 @@
 #include "data/config.h"
 #include "data/token_file.h"
 #include "data/window_order.h"
-#include "model/batch.h"
+#include "tensor/host_batch.h"
 
 namespace strata::data {
 
@@ -35,7 +35,7 @@ class TrainingData {
 
   // Samples [first_sample, first_sample + rows) of the endless order; the batch has documents with
   // reset_attention_mask. Any place is reached at once. Not for two threads at a time.
-  model::HostBatch batch(std::int64_t first_sample, std::int64_t rows);
+  HostBatch batch(std::int64_t first_sample, std::int64_t rows);
   std::vector<PlannedSource> plan() const;
   // 32 hex digits of all that the order depends on but the seed: contents, documents, weights, seq_length;
   // not of paths or times. Of files beyond 1 GiB, blocks are sampled.

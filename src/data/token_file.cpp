@@ -33,7 +33,7 @@ TokenFile::TokenFile(const std::string& path, std::optional<std::int64_t> end_of
     if (is_there(path + ".idx"))
       open_megatron(path + ".idx", path + ".bin");
     else
-      open_single(path + ".bin");
+      open_without_index(path);
   } else {
     open_single(path);
   }
@@ -56,6 +56,14 @@ void TokenFile::open_megatron(const std::string& index, const std::string& token
   offsets_at_ = found.offsets_at;
   documents_at_ = found.documents_at;
   token_bytes_ = file_.bytes();
+}
+
+void TokenFile::open_without_index(const std::string& prefix) {
+  open_single(prefix + ".bin");
+  // Ids alone: a pair that lost its index would pass for them, without its documents.
+  if (format_ == TokenFormat::NanoGpt)
+    throw InputError(
+        concat(path_, " has no ", prefix, ".idx beside it; ids without index are named ", path_));
 }
 
 void TokenFile::open_single(const std::string& path) {

@@ -1,6 +1,7 @@
 // A file of token ids, memory-mapped and read-only. Megatron (.bin with .idx), llm.c and nanoGPT files are
 // told apart by content; whatever is not sound is refused with InputError naming file and fault.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -44,6 +45,7 @@ class TokenFile {
  private:
   void open_megatron(const std::string& index, const std::string& tokens);
   void open_single(const std::string& path);
+  void open_without_index(const std::string& prefix);
   void scan_documents(std::int64_t end_of_document);
 
   std::string path_;

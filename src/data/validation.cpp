@@ -33,7 +33,7 @@ ValidationData::ValidationData(const DataSection& section, const std::string& na
     throw InputError(concat(path(), " has ", tokens(), " tokens; a validation set needs at least 2"));
 }
 
-model::HostBatch ValidationData::batch(std::int64_t first, std::int64_t rows) const {
+HostBatch ValidationData::batch(std::int64_t first, std::int64_t rows) const {
   STRATA_CHECK(first >= 0 && rows >= 0 && first <= windows() - rows, "windows [", first, ", +", rows, ") of ",
                windows());
   BatchBuilder builder(seq_length_, reset_attention_mask_, eod_mask_loss_);
@@ -53,7 +53,7 @@ model::HostBatch ValidationData::batch(std::int64_t first, std::int64_t rows) co
   return builder.take();
 }
 
-std::optional<std::int64_t> ValidationData::bytes(const model::HostBatch& batch) const {
+std::optional<std::int64_t> ValidationData::bytes(const HostBatch& batch) const {
   if (!tokenizer_) return {};
   std::int64_t sum = 0;
   for (const std::int64_t label : batch.labels) sum += tokenizer_->bytes(label);

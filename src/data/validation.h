@@ -9,7 +9,7 @@
 #include "data/config.h"
 #include "data/token_file.h"
 #include "data/tokenizer.h"
-#include "model/batch.h"
+#include "tensor/host_batch.h"
 
 namespace strata::data {
 
@@ -26,10 +26,10 @@ class ValidationData {
   std::int64_t tokens() const { return file_.tokens(); }
   std::int64_t windows() const { return (tokens() - 2) / seq_length_ + 1; }
   // Windows [first, first + rows), which must be there.
-  model::HostBatch batch(std::int64_t first, std::int64_t rows) const;
+  HostBatch batch(std::int64_t first, std::int64_t rows) const;
   // Bytes of text that the counted labels stand for: bits per byte is the sum of nats / ln 2 / bytes. Unset
   // where data.tokenizer is.
-  std::optional<std::int64_t> bytes(const model::HostBatch& batch) const;
+  std::optional<std::int64_t> bytes(const HostBatch& batch) const;
   // The same of all windows.
   std::optional<std::int64_t> bytes() const;
 

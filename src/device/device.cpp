@@ -9,6 +9,7 @@ namespace strata::device {
 
 Device::Device(DeviceOptions options)
     : options_(options),
+      memory_(options.mode == StreamMode::Dry),
       queue_(options.mode, options.seed,
              [this](bool open) {
                if (options_.guard) memory_.set_open(open);
@@ -27,11 +28,13 @@ Device::~Device() {
 void Device::read_back(void* to, const void* from, std::int64_t bytes, const std::string& why) {
   ++read_backs_[why];
   compute_.synchronize();
+  if (dry()) std::memset(to, 0, bytes);
   compute_.host_work([=] { std::memcpy(to, from, bytes); });
   compute_.synchronize();
 }
 
 void Device::upload(void* to, const void* from, std::int64_t bytes) {
+  if (dry()) return;
   const auto* begin = static_cast<const std::byte*>(from);
   auto copy = std::make_shared<std::vector<std::byte>>(begin, begin + bytes);
   compute_.host_work([=] { std::memcpy(to, copy->data(), bytes); });
@@ -50,7 +53,11 @@ void Storage::drop() {
     memory.release(p, bytes, purpose);
   };
 #if defined(__SANITIZE_ADDRESS__)
-  device_.compute_.host_work(release);
+  if (!device_.dry()) {
+    device_.compute_.host_work(release);
+  } else {
+    release();
+  }
 #else
   release();
 #endif

@@ -26,8 +26,10 @@ class Device {
   Stream make_stream() { return Stream(queue_); }
   Allocator& memory() { return memory_; }
   const DeviceOptions& options() const { return options_; }
+  // Nothing runs and no memory is touched; sizes and jobs are counted as in a real run.
+  bool dry() const { return options_.mode == StreamMode::Dry; }
 
-  // Copies to the host after everything submitted so far has run. Counted by `why`.
+  // Copies to the host after everything submitted so far has run (zeros from a dry device). Counted by `why`.
   void read_back(void* to, const void* from, std::int64_t bytes, const std::string& why);
   // Copies `bytes` at `from` now and writes them when the compute stream gets there.
   void upload(void* to, const void* from, std::int64_t bytes);

@@ -45,14 +45,13 @@ void* Allocator::carve(std::int64_t bytes) {
   for (Arena& a : arenas_)
     if (a.bytes - a.used >= std::size_t(bytes)) return a.base + std::exchange(a.used, a.used + bytes);
   const std::size_t size = std::max(kArenaBytes, (bytes + 4095) / 4096 * 4096);
-  void* base =
-      mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* base = mmap(nullptr, size, open_ ? PROT_READ | PROT_WRITE : PROT_NONE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED)
     throw Error(concat("out of memory: ", size, " more bytes cannot be had beyond the ", reserved_,
                        " in use; a smaller model or training.micro_batch_size, or recompute, needs less"));
-  madvise(base, size, MADV_HUGEPAGE);
   reserved_ += size;
-  if (!open_) mprotect(base, size, PROT_NONE);
+  if (!reserve_only_) madvise(base, size, MADV_HUGEPAGE);
   arenas_.push_back({static_cast<std::byte*>(base), size, std::size_t(bytes)});
   return base;
 }
@@ -61,7 +60,7 @@ void* Allocator::allocate(std::int64_t bytes, Purpose purpose) {
   STRATA_CHECK(bytes >= 0, "allocation of ", bytes, " bytes");
   grow(use_[int(purpose)], bytes);
   grow(total_, bytes);
-  if (STRATA_ALLOCATE_DIRECTLY) {
+  if (STRATA_ALLOCATE_DIRECTLY && !reserve_only_) {
     void* p = nullptr;
     if (posix_memalign(&p, kAlignment, std::max<std::int64_t>(bytes, 1)) != 0) throw std::bad_alloc();
     return p;
@@ -77,7 +76,7 @@ void* Allocator::allocate(std::int64_t bytes, Purpose purpose) {
 void Allocator::release(void* p, std::int64_t bytes, Purpose purpose) {
   use_[int(purpose)].now -= bytes;
   total_.now -= bytes;
-  if (STRATA_ALLOCATE_DIRECTLY) return std::free(p);
+  if (STRATA_ALLOCATE_DIRECTLY && !reserve_only_) return std::free(p);
   free_[rounded(bytes)].push_back(p);
 }
 

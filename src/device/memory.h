@@ -23,7 +23,8 @@ struct MemoryUse {
 
 class Allocator {
  public:
-  Allocator() = default;
+  // `reserve_only`: addresses without memory behind them, for counting alone.
+  explicit Allocator(bool reserve_only = false) : reserve_only_(reserve_only), open_(!reserve_only) {}
   Allocator(const Allocator&) = delete;
   ~Allocator();
 
@@ -54,7 +55,7 @@ class Allocator {
   std::array<MemoryUse, kPurposes> use_{};
   MemoryUse total_;
   std::int64_t reserved_ = 0;
-  bool open_ = true;
+  bool reserve_only_, open_;
 };
 
 }  // namespace strata::device

@@ -29,12 +29,13 @@ void JobQueue::run_inside(const Work& work) {
 }
 
 void JobQueue::submit(int stream, Work work) {
+  if (mode_ == StreamMode::Dry) return;
   if (mode_ == StreamMode::Inline) return run_inside(work);
   streams_[stream].push_back({std::move(work), nullptr});
 }
 
 void JobQueue::record(int stream, Event& event) {
-  event.done_ = std::make_shared<bool>(mode_ == StreamMode::Inline);
+  event.done_ = std::make_shared<bool>(mode_ != StreamMode::Queued);
   if (mode_ == StreamMode::Queued)
     streams_[stream].push_back({[done = event.done_] { *done = true; }, nullptr});
 }

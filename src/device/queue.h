@@ -1,6 +1,6 @@
 // The order in which the CPU runs jobs. Inline: at once. Queued: when somebody synchronises, in a seeded
 // random order between streams subject to events, so that a missing wait or an early host read gives wrong
-// numbers in a test.
+// numbers in a test. Dry: never; what would be allocated and computed can still be counted.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -11,7 +11,7 @@
 
 namespace strata::device {
 
-enum class StreamMode { Inline, Queued };
+enum class StreamMode { Inline, Queued, Dry };
 
 // A point in a stream. Copies name the same point.
 class Event {

@@ -8,11 +8,17 @@
 
 namespace strata::device {
 
-// Sees every job as it runs: timing, checks. One hook for all kernels.
+// Floating-point operations of a job; a job of weight has an overload of its own, found in its namespace.
+template <class Job>
+double flops(const Job&) {
+  return 0;
+}
+
+// Sees every job as it runs: timing, counts, checks. One hook for all kernels.
 class JobObserver {
  public:
   virtual ~JobObserver() = default;
-  virtual void before(std::string_view job) = 0;
+  virtual void before(std::string_view job, double flops) = 0;
   virtual void after(std::string_view job) = 0;
 };
 
@@ -28,11 +34,8 @@ class CpuStream {
 
   template <class Job>
   void run(const Job& job) {
-    queue_->submit(id_, [this, job] {
-      if (observer_) observer_->before(Job::kName);
-      run_on(*this, job);
-      if (observer_) observer_->after(Job::kName);
-    });
+    if (queue_->mode() == StreamMode::Dry) return observed(job, [] {});
+    queue_->submit(id_, [this, job] { observed(job, [&] { run_on(*this, job); }); });
   }
   void host_work(JobQueue::Work work) { queue_->submit(id_, std::move(work)); }
   void record(Event& event) { queue_->record(id_, event); }
@@ -50,6 +53,12 @@ class CpuStream {
   void observe(JobObserver* observer) { observer_ = observer; }
 
  private:
+  template <class Job, class Work>
+  void observed(const Job& job, const Work& work) {
+    if (observer_) observer_->before(Job::kName, flops(job));
+    work();
+    if (observer_) observer_->after(Job::kName);
+  }
   void* scratch_bytes(std::int64_t bytes);
 
   struct Free {

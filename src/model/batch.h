@@ -1,26 +1,16 @@
-// A batch of token sequences on the host, its integer counts, and a micro-batch of it on the device.
+// The integer counts of a batch of token sequences, and a micro-batch of it on the device.
 #pragma once
 #include <cstdint>
 #include <vector>
 
 #include "nn/context.h"
+#include "tensor/host_batch.h"
 #include "tensor/tensor.h"
 
 namespace strata::model {
 
-constexpr std::int64_t kIgnoreLabel = -100;
-
-// Row-major [rows, length]. labels[t] already is the token after input_ids[t]; kIgnoreLabel is not counted.
-struct HostBatch {
-  std::int64_t rows = 0, length = 0;
-  std::vector<std::int64_t> input_ids, labels;
-  std::vector<std::int64_t> documents;  // empty: every row is one document
-
-  // Rows [begin, end).
-  HostBatch slice(std::int64_t begin, std::int64_t end) const;
-  // Throws InputError on a token id or label outside the vocabulary, naming row and position.
-  void validate(std::int64_t vocab_size) const;
-};
+using strata::HostBatch;
+using strata::kIgnoreLabel;
 
 // What multi-token prediction predicts from: the row's next token (0 after the last), and the label after the
 // next, counted only where both labels are and both tokens are of one document.

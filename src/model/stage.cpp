@@ -20,9 +20,15 @@ double per(std::int64_t count) { return count > 0 ? 1.0 / double(count) : 0.0; }
 
 // What only an observer wants; training never holds tokens x vocabulary.
 void observe_logits(Tape& tape, const Var& x, Parameter& head) {
+  if (!tape.observer()->wants("logits")) return;
   Tape plain(tape.device(), {.recording = false, .recompute = {}, .observer = nullptr});
   const DType full = acc_of(x.value.dtype());
   tape.observer()->observe("logits", ops::linear(plain, plain.constant(x.value), head, full).value);
+}
+
+void observe_output(Tape& tape, residual::Slot slot, const Var& update) {
+  const std::string name = concat("output.", slot.number);
+  if (tape.observer()->wants(name)) tape.observer()->observe(name, update.value);
 }
 
 }  // namespace
@@ -73,6 +79,7 @@ void Stage::layer(Tape& tape, residual::State& state, int index, const nn::Conte
         tape, state, slot, slot.is_attention() ? block.attention_norm() : block.feed_forward_norm());
     const Var update = slot.is_attention() ? block.attention(tape, reading.x, context)
                                            : block.feed_forward(tape, reading.x, context, aux);
+    if (tape.observer()) observe_output(tape, slot, update);
     for (const Var& v : reading.releasable) tape.release({v}, Recompute::Norm);
     residual_->write(tape, state, reading, update);
   }

@@ -121,6 +121,11 @@ ops::DepthMerged DepthBlocks::retrieve(Tape& tape, State& state, Slot slot,
 }
 
 void DepthBlocks::observe(Tape& tape, const Prepared& prepared, const ops::DepthMerged& merged) const {
+  const std::string weights_name = concat("depth_weights.", prepared.target.number);
+  const std::string gate_name = concat("gate.", prepared.target.number);
+  Observer& observer = *tape.observer();
+  if (merged.gates.defined() && observer.wants(gate_name)) observer.observe(gate_name, merged.gates);
+  if (!observer.wants(weights_name)) return;
   const Dims n = prepared.logits.dims();  // N T M
   const std::int64_t columns = n[0] + (merged.logits.defined() ? 1 : 0);
   const Tensor weights = tape.empty({n[2], columns, n[1]}, prepared.logits.dtype());
@@ -128,8 +133,7 @@ void DepthBlocks::observe(Tape& tape, const Prepared& prepared, const ops::Depth
                                           .lse = prepared.lse.value,
                                           .partial_logits = merged.logits,
                                           .weights = weights});
-  tape.observer()->observe(concat("depth_weights.", prepared.target.number), weights);
-  if (merged.gates.defined()) tape.observer()->observe(concat("gate.", prepared.target.number), merged.gates);
+  observer.observe(weights_name, weights);
 }
 
 Var* DepthBlocks::partial(State& state, Slot slot) const {

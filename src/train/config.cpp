@@ -50,10 +50,19 @@ void ResilienceSection::fields(FieldVisitor& v) {
 
 void LoggingSection::fields(FieldVisitor& v) {
   v("log_interval", log_interval, "steps between progress lines", count_from(1));
+  v("metrics_interval", metrics_interval,
+    "steps between closer looks: expert loads, depth attention, output norms, memory; 0: none",
+    count_from(0));
   v("jsonl", jsonl, "file of metrics, in the run's folder", not_empty());
+  v("tensorboard_dir", tensorboard_dir, "folder of TensorBoard event files, in the run's folder; unset: none",
+    not_empty());
+  v("peak_flops", peak_flops,
+    "floating-point operations per second of the machine, to tell the share; unset: measured; 0: not told",
+    at_least(0));
 }
 
 void RunConfig::fields(FieldVisitor& v) {
+  v("model_type", model_type, "whose configuration this is, to tell it from Hugging Face's");
   v("run", run, "the run");
   v("model", model, "the model");
   v("router", router, "expert balancing");

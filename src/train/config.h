@@ -111,14 +111,22 @@ struct ResilienceSection {
 
 struct LoggingSection {
   std::int64_t log_interval = 1;
-  std::string jsonl = "metrics.jsonl";  // in the run's folder
+  std::int64_t metrics_interval = 10;               // steps; 0: never
+  std::string jsonl = "metrics.jsonl";              // in the run's folder
+  std::optional<std::string> tensorboard_dir = {};  // likewise; unset: no event files
+  std::optional<double> peak_flops = {};            // a second; unset: measured; 0: no share of it is told
 
   void fields(FieldVisitor& v);
   void validate() const;
   bool operator==(const LoggingSection&) const = default;
 };
 
+// The mark by which this program's config.json is told from other programs'.
+enum class ModelType { Strata };
+constexpr auto enum_names(ModelType) { return std::array<std::string_view, 1>{"strata"}; }
+
 struct RunConfig {
+  ModelType model_type = ModelType::Strata;
   RunSection run = {};
   model::ModelConfig model = {};
   RouterSection router = {};

@@ -9,21 +9,18 @@ std::optional<Evaluation> evaluate(Trainer& trainer, const data::ValidationData&
                                    std::int64_t rows, const std::function<bool()>& go_on) {
   windows = std::min(windows, set.windows());
   double nats = 0;
-  std::int64_t bytes = 0;
-  bool has_bytes = true;
   Evaluation e;
+  e.windows = windows;
   for (std::int64_t first = 0; first < windows; first += rows) {
     if (!go_on()) return std::nullopt;
     const model::HostBatch batch = set.batch(first, std::min(rows, windows - first));
     const std::int64_t labels = model::count(batch).labels;
     if (labels > 0) nats += trainer.evaluate(batch) * double(labels);
     e.labels += labels;
-    const std::optional<std::int64_t> more = set.bytes(batch);
-    has_bytes = more.has_value();
-    bytes += more.value_or(0);
+    if (const std::optional<std::int64_t> more = set.bytes(batch)) e.bytes = e.bytes.value_or(0) + *more;
   }
   e.loss = e.labels > 0 ? nats / double(e.labels) : 0;
-  if (has_bytes && bytes > 0) e.bits_per_byte = nats / std::log(2.0) / double(bytes);
+  if (e.bytes.value_or(0) > 0) e.bits_per_byte = nats / std::log(2.0) / double(*e.bytes);
   return e;
 }
 

@@ -10,8 +10,9 @@ namespace strata::train {
 
 struct Evaluation {
   double loss = 0;  // nats per counted label
-  std::int64_t labels = 0;
-  std::optional<double> bits_per_byte;  // of text; unset where data.tokenizer is
+  std::int64_t windows = 0, labels = 0;
+  std::optional<std::int64_t> bytes;    // of text that the labels stand for; unset where data.tokenizer is
+  std::optional<double> bits_per_byte;  // sum of nats / ln 2 / bytes; unset without a byte, too
 };
 
 // The first `windows` windows of the set (all, if it has no more), `rows` at a time. `go_on` is asked before

@@ -22,6 +22,7 @@ constexpr Known kKnown[] = {
     {"term@step", "SIGTERM arrives during step N", &Faults::term_at_step, nullptr},
     {"kill@step", "SIGKILL after step N", &Faults::kill_at_step, nullptr},
     {"bitflip@checkpoint", "one bit of step N's checkpoint flips", &Faults::bitflip_at_checkpoint, nullptr},
+    {"term@save", "SIGTERM arrives before the N-th file operation of a save", nullptr, &Faults::term_at_save},
     {"kill@save", "SIGKILL before the N-th file operation of a save", nullptr, &Faults::kill_at_save},
     {"full@save", "the disk is full after N bytes of a save", nullptr, &Faults::full_at_save},
 };

@@ -14,6 +14,7 @@ struct Faults {
   std::set<std::int64_t> term_at_step;           // SIGTERM arrives during this step
   std::set<std::int64_t> kill_at_step;           // the process dies by SIGKILL after this step
   std::set<std::int64_t> bitflip_at_checkpoint;  // one bit of this step's checkpoint flips once it is written
+  std::optional<std::int64_t> term_at_save;      // SIGTERM arrives before the N-th file operation of a save
   std::optional<std::int64_t> kill_at_save;      // SIGKILL before the N-th file operation of a save
   std::optional<std::int64_t> full_at_save;      // the disk is full after N bytes of a save
 };

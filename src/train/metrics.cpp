@@ -33,7 +33,7 @@ MetricsSink::MetricsSink(const std::string& path, std::int64_t last_step) : path
     throw InputError(concat("cannot write ", path, ": ", std::strerror(errno)));
 }
 
-void MetricsSink::write(const std::vector<std::pair<std::string, double>>& values) {
+void MetricsSink::write(const Metrics& values) {
   nlohmann::ordered_json line = nlohmann::ordered_json::object();
   for (const auto& [name, v] : values) {
     if (!std::isfinite(v))

@@ -8,6 +8,9 @@
 
 namespace strata::train {
 
+// Named numbers, in the order in which they are written. docs/runs.md has the names.
+using Metrics = std::vector<std::pair<std::string, double>>;
+
 class MetricsSink {
  public:
   // Goes on behind the lines of an earlier part of the run, up to iteration `last_step`; what comes after
@@ -15,7 +18,7 @@ class MetricsSink {
   explicit MetricsSink(const std::string& path, std::int64_t last_step = 0);
   // Numbers that are not finite are written as strings ("nan", "inf"): JSON has none. Flushed at once. Error
   // if the line cannot be written.
-  void write(const std::vector<std::pair<std::string, double>>& values);
+  void write(const Metrics& values);
 
  private:
   std::string path_;

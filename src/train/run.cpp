@@ -6,16 +6,22 @@
 #include <cmath>
 #include <csignal>
 
+#include "base/config_changes.h"
 #include "base/log.h"
 #include "checkpoint/async_saver.h"
 #include "kernels/jobs.h"
 #include "train/checkpointing.h"
 #include "train/evaluate.h"
+#include "train/event_file.h"
 #include "train/metrics.h"
+#include "train/model_source.h"
 #include "train/resume.h"
 #include "train/run_text.h"
 #include "train/spikes.h"
+#include "train/step_metrics.h"
 #include "train/stop.h"
+#include "train/throughput.h"
+#include "train/weights.h"
 
 namespace strata::train {
 namespace {
@@ -41,6 +47,14 @@ Data open_data(const RunConfig& config) {
           data::open_validation(config.data, t.seq_length, config.model.vocab_size)};
 }
 
+ModelSource open_loaded(const std::string& path) {
+  try {
+    return open_model(path);
+  } catch (const InputError& e) {
+    throw InputError(concat("checkpoint.load: ", e.what()));
+  }
+}
+
 class Run {
  public:
   Run(const RunConfig& config, const std::vector<ValueOrigin>& origins, const RunOptions& options, Data data,
@@ -54,18 +68,33 @@ class Run {
         store_(store),
         stop_(stop),
         saver_(store, config.checkpoint.async_save),
+        throughput_(config),
         trainer_(config, device_),
         spikes_(config.resilience.spike_window),
         steps_(config.training.iterations()) {}
 
+  // Before start(): a new run's first weights.
+  void load(const ModelSource& source) {
+    load_weights(trainer_.store(), source.weights);
+    log::info(concat("starts with the weights of ", source.text()));
+    for (const ConfigChange& c : config_changes(config_json(source.config), source.folder, config_json_))
+      if (c.path.starts_with("model."))
+        log::info(concat("  ", c.path, " was ", c.before, " there and is ", c.after, " here"));
+  }
+
+  // Before start(): the state behind a checkpoint.
+  void take_up(const checkpoint::Opened& from) {
+    progress_ = restore(trainer_, from);
+    spikes_.restore(progress_.losses);
+    resumed_ = progress_.step;
+  }
+
   void start(const std::optional<checkpoint::Opened>& from) {
-    if (from) {
-      progress_ = restore(trainer_, *from);
-      spikes_.restore(progress_.losses);
-      resumed_ = progress_.step;
-    }
     metrics_.emplace(folder_.metrics_path(), progress_.step);
+    if (config_.logging.tensorboard_dir)
+      events_.emplace(folder_.inside(*config_.logging.tensorboard_dir), progress_.step);
     for (const std::string& line : introduction(config_, trainer_, data_.train)) log::info(line);
+    log::info("speed: " + throughput_.text());
     if (from) log::info(concat("goes on behind step ", progress_.step, ", from ", from->folder()));
   }
 
@@ -112,7 +141,7 @@ class Run {
   StepResult step() {
     const std::int64_t rows = config_.training.batch_size();
     const model::HostBatch batch = data_.train.batch(progress_.samples, rows);
-    StepResult r = trainer_.gradients(batch);
+    StepResult r = observed_gradients(batch);
     inject(r);
     const std::string fault = judge(r);
     if (fault.empty()) {
@@ -125,6 +154,20 @@ class Run {
     progress_.step = r.step;
     progress_.samples += rows;
     progress_.tokens += r.tokens;
+    return r;
+  }
+
+  // Gradients, with a closer look where the step is due for one.
+  StepResult observed_gradients(const model::HostBatch& batch) {
+    closer_look_.clear();
+    const std::int64_t step = progress_.step + 1, interval = config_.logging.metrics_interval;
+    if (interval == 0 || (step != 1 && step != steps_ && step % interval != 0))
+      return trainer_.gradients(batch);
+    StepObserver observer(device_);
+    const StepResult r = trainer_.gradients(batch, &observer);
+    append_expert_metrics(closer_look_, trainer_, config_);
+    observer.append_to(closer_look_);
+    append_memory_metrics(closer_look_, device_);
     return r;
   }
 
@@ -175,14 +218,30 @@ class Run {
 
   void report(const StepResult& r, double seconds, double left) {
     const double rate = double(r.tokens) / seconds;
-    std::vector<std::pair<std::string, double>> values{
-        {"iteration", double(r.step)},        {"lm loss", r.lm_loss},
-        {"load_balancing_loss", r.aux_loss},  {"mtp loss", r.mtp_loss},
-        {"grad norm", r.grad_norm},           {"learning rate", r.learning_rate},
-        {"tokens", double(progress_.tokens)}, {"tokens per second", rate}};
+    Metrics values{{"lm loss", r.lm_loss},
+                   {"load_balancing_loss", r.aux_loss},
+                   {"mtp loss", r.mtp_loss},
+                   {"grad norm", r.grad_norm},
+                   {"learning rate", r.learning_rate},
+                   {"consumed samples", double(progress_.samples)},
+                   {"tokens", double(progress_.tokens)},
+                   {"tokens per second", rate},
+                   {"throughput (TFLOP/s)", throughput_.flops(rate) / 1e12},
+                   {"elapsed time per iteration (ms)", 1e3 * seconds}};
+    const std::optional<double> share = throughput_.share(rate);
+    if (share) values.emplace_back("share of peak", *share);
     if (progress_.skipped > 0) values.emplace_back("skipped iterations", double(progress_.skipped));
-    metrics_->write(values);
-    if (r.step == 1 || is_due(config_.logging.log_interval)) log::info(progress_line(r, steps_, rate, left));
+    values.insert(values.end(), closer_look_.begin(), closer_look_.end());
+    write(r.step, values);
+    if (r.step == 1 || is_due(config_.logging.log_interval))
+      log::info(progress_line(r, steps_, rate, share, left));
+  }
+
+  void write(std::int64_t step, const Metrics& values) {
+    Metrics line{{"iteration", double(step)}};
+    line.insert(line.end(), values.begin(), values.end());
+    metrics_->write(line);
+    if (events_) events_->write(step, values);
   }
 
   void evaluate() {
@@ -192,14 +251,13 @@ class Run {
                                      [&] { return !stop_.reason(); });
       if (!e) return;
       const std::string name = "lm loss validation " + set.name();
-      std::vector<std::pair<std::string, double>> values{
-          {"iteration", double(step)}, {name, e->loss}, {name + " PPL", std::exp(e->loss)}};
+      Metrics values{{name, e->loss}, {name + " PPL", std::exp(e->loss)}};
       std::string line = format("step %lld  %s %.4f", (long long)step, name.c_str(), e->loss);
       if (e->bits_per_byte) {
         values.emplace_back("bits per byte validation " + set.name(), *e->bits_per_byte);
         line += format(", %.4f bits per byte", *e->bits_per_byte);
       }
-      metrics_->write(values);
+      write(step, values);
       log::info(line);
     }
     progress_.evaluation_due = false;
@@ -208,6 +266,10 @@ class Run {
   void save() {
     checkpoint::SaveFaults faults;
     const Faults& f = options_.faults;
+    if (f.term_at_save)
+      faults.before_call = [left = *f.term_at_save](std::string_view, const std::string&) mutable {
+        if (--left == 0) std::raise(SIGTERM);
+      };
     if (f.kill_at_save) faults.kill_at_call = *f.kill_at_save - 1;
     if (f.full_at_save) faults.full_after_bytes = *f.full_at_save;
     faults.flip_bit = f.bitflip_at_checkpoint.count(progress_.step) > 0;
@@ -246,6 +308,9 @@ class Run {
   StopRequests& stop_;
   checkpoint::AsyncSaver saver_;
   std::optional<MetricsSink> metrics_;
+  std::optional<EventFile> events_;  // TensorBoard's
+  Metrics closer_look_;              // of the step in progress
+  Throughput throughput_;
   device::Device device_;
   Trainer trainer_;
   SpikeDetector spikes_;
@@ -265,7 +330,11 @@ void run(const RunConfig& config, const std::vector<ValueOrigin>& origins, const
   std::optional<checkpoint::Opened> from;
   if (!options.overwrite)
     from = find_start(config, data.fingerprint, folder, store, options.allow_changes, log::warn);
+  std::optional<ModelSource> source;
+  if (!from && config.checkpoint.load) source = open_loaded(*config.checkpoint.load);
   Run r(config, origins, options, std::move(data), folder, store, stop);
+  if (source) r.load(*source);
+  if (from) r.take_up(*from);
   // Only now, with all memory at hand, is anything of an earlier run given up.
   if (options.overwrite) store.remove_all();
   folder.describe(config, origins);

@@ -58,6 +58,8 @@ RunFolder::RunFolder(const RunConfig& config)
 
 RunFolder::~RunFolder() { close(lock_); }
 
+std::string RunFolder::inside(const std::string& path) const { return (fs::path(path_) / path).string(); }
+
 std::string RunFolder::earlier_config() const {
   std::ifstream file(config_path());
   std::ostringstream text;

@@ -19,6 +19,8 @@ class RunFolder {
   const std::string& path() const { return path_; }
   std::string config_path() const { return path_ + "/config.json"; }
   std::string metrics_path() const { return metrics_; }
+  // A path of the configuration that is relative to the folder.
+  std::string inside(const std::string& path) const;
   // The configuration of an earlier start in this folder; empty: there was none.
   std::string earlier_config() const;
   // Writes config.json and origins.json.

@@ -30,10 +30,12 @@ std::vector<std::string> introduction(const RunConfig& config, Trainer& trainer,
   return lines;
 }
 
-std::string progress_line(const StepResult& r, std::int64_t steps, double tokens_per_second, double left) {
-  return format("step %lld/%lld  lm loss %.4f  lr %.3e  grad norm %.3f  %.0f tok/s  ETA %s",
+std::string progress_line(const StepResult& r, std::int64_t steps, double tokens_per_second,
+                          std::optional<double> share, double left) {
+  return format("step %lld/%lld  lm loss %.4f  lr %.3e  grad norm %.3f  %.0f tok/s%s  ETA %s",
                 (long long)r.step, (long long)steps, r.lm_loss, r.learning_rate, r.grad_norm,
-                tokens_per_second, duration(left).c_str());
+                tokens_per_second, share ? format("  %.1f%% of peak", 100 * *share).c_str() : "",
+                duration(left).c_str());
 }
 
 std::string memory_line(device::Device& device) {

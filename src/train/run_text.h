@@ -21,8 +21,9 @@ std::string megabytes(std::int64_t bytes);
 // What is about to run: the run, the model, the data.
 std::vector<std::string> introduction(const RunConfig& config, Trainer& trainer,
                                       const data::TrainingData& data);
-// "step 3/120  lm loss 5.4321  ..."; `left` in seconds.
-std::string progress_line(const StepResult& r, std::int64_t steps, double tokens_per_second, double left);
+// "step 3/120  lm loss 5.4321  ..."; `share` of the machine's peak, `left` in seconds.
+std::string progress_line(const StepResult& r, std::int64_t steps, double tokens_per_second,
+                          std::optional<double> share, double left);
 // Peaks by purpose.
 std::string memory_line(device::Device& device);
 

@@ -9,6 +9,7 @@ namespace {
 class Collector final : public Observer {
  public:
   explicit Collector(device::Device& device) : device_(device) {}
+  bool wants(const std::string& name) const override { return !name.starts_with("output."); }
   void observe(const std::string& name, const Tensor& value) override {
     parts_[name].push_back({value.dims(), to_host(device_, value, "trace")});
   }

@@ -12,14 +12,15 @@ void accumulate(Tape& tape, const Var& loss, const Tensor& into) {
 
 }  // namespace
 
-Trainer::Trainer(const RunConfig& config, device::Device& device) : config_(config), device_(device) {
+Trainer::Trainer(const RunConfig& config, device::Device& device, Use use)
+    : config_(config), device_(device) {
   const model::ModelConfig& m = config.model;
   stage_ =
       std::make_unique<model::Stage>(m, model::StageRange{0, int(m.num_hidden_layers), true, true}, store_);
-  store_.allocate(device, config.precision.dtype());
+  store_.allocate(device, config.precision.dtype(), use == Use::Training);
   stage_->allocate(device);
   store_.initialize(std::uint64_t(config.run.seed));
-  optimizer_ = std::make_unique<optim::Optimizer>(config.optimizer, device, store_);
+  if (use == Use::Training) optimizer_ = std::make_unique<optim::Optimizer>(config.optimizer, device, store_);
   losses_ = Tensor(device, {3}, acc_of(config.precision.dtype()), device::Purpose::Data);
 }
 
@@ -42,12 +43,13 @@ void Trainer::micro_batch(const model::HostBatch& rows, const model::Counts& cou
   for (const Var& aux : losses.aux) accumulate(tape, aux, losses_.slice(1, 2));
   if (config_.model.has_mtp()) accumulate(tape, losses.mtp, losses_.slice(2, 3));
   stage_->backward(tape, losses);
-  if (!observer) return;
+  if (!observer || !observer->wants("token_loss")) return;
   const std::vector<double> mine = to_host(device_, losses.token_loss, "token losses");
   token_losses_.insert(token_losses_.end(), mine.begin(), mine.end());
 }
 
 StepResult Trainer::gradients(const model::HostBatch& global, Observer* observer) {
+  STRATA_CHECK(optimizer_, "a trainer for evaluation has no gradients");
   const model::Counts counts = model::count(global);
   token_losses_.clear();
   store_.zero_grads();

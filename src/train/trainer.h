@@ -17,15 +17,18 @@ struct StepResult {
   std::int64_t tokens = 0;
 };
 
+// Evaluation: neither gradients nor moments are allocated, and evaluate() is all that can be called.
+enum class Use { Training, Evaluation };
+
 class Trainer {
  public:
   // Builds the model with its initial weights (a function of run.seed). Refers to `config` and `device`.
-  Trainer(const RunConfig& config, device::Device& device);
+  Trainer(const RunConfig& config, device::Device& device, Use use = Use::Training);
 
   // One optimiser step on a global batch, in micro-batches of training.micro_batch_size rows: gradients() and
   // update().
   StepResult step(const model::HostBatch& global);
-  // Gradients of a global batch: they stay in the store. An observer sees every micro-batch.
+  // Gradients of a global batch: they stay in the store. An observer is asked in every micro-batch.
   StepResult gradients(const model::HostBatch& global, Observer* observer = nullptr);
   // Ends the step that gradients() began: clips, updates the weights and the router biases.
   void update(const StepResult& result);
@@ -44,7 +47,7 @@ class Trainer {
   ParameterStore& store() { return store_; }
   model::Stage& stage() { return *stage_; }
   optim::Optimizer& optimizer() { return *optimizer_; }
-  // Token losses [rows * seq_length] of the last gradients() call that had an observer.
+  // Token losses [rows * seq_length] of the last gradients() call whose observer wanted "token_loss".
   const std::vector<double>& token_losses() const { return token_losses_; }
 
  private:

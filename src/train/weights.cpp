@@ -5,7 +5,9 @@
 namespace strata::train {
 namespace {
 
-std::string list(const std::vector<std::string>& names) {
+using Words = std::vector<std::string>;
+
+std::string list(const Words& names) {
   std::string text;
   for (std::size_t i = 0; i < names.size() && i < 3; ++i) text += (i ? ", " : "") + names[i];
   return names.size() > 3 ? concat(text, " and ", names.size() - 3, " more") : text;
@@ -13,23 +15,35 @@ std::string list(const std::vector<std::string>& names) {
 
 }  // namespace
 
-void load_weights(ParameterStore& store, const checkpoint::SafetensorsFile& file) {
-  std::vector<std::string> missing, unknown;
-  for (const auto& [name, found] : store.by_name())
-    if (!file.has(name)) missing.push_back(name);
-  for (const auto& [name, t] : file.tensors())
-    if (!store.by_name().count(name)) unknown.push_back(name);
-  if (!missing.empty())
-    throw InputError(concat(file.path(), " lacks weights of this model: ", list(missing)));
-  if (!unknown.empty())
-    throw InputError(concat(file.path(), " has weights this model does not have: ", list(unknown)));
+void check_weights(const ParameterStore& store, const checkpoint::NamedWeights& weights) {
+  Words missing, unknown, other;
   for (const auto& [name, found] : store.by_name()) {
-    const std::vector<std::int64_t> want = shape_of(found.slice.dims), have = file.at(name).shape;
-    if (want != have)
-      throw InputError(
-          concat(file.path(), ": ", name, " is ", text_of(have), ", the model has ", text_of(want)));
-    store.set(name, file.floats(name));
+    const auto w = weights.all.find(name);
+    const std::vector<std::int64_t> want = shape_of(found.slice.dims);
+    if (w == weights.all.end())
+      missing.push_back(name);
+    else if (w->second.shape != want)
+      other.push_back(concat(name, " is ", text_of(w->second.shape), ", the model has ", text_of(want)));
   }
+  for (const auto& [name, w] : weights.all)
+    if (!store.by_name().count(name)) unknown.push_back(name);
+  std::string faults;
+  const auto add = [&](const char* what, const Words& names) {
+    if (!names.empty()) faults += concat(faults.empty() ? " " : "; it ", what, list(names));
+  };
+  add("lacks weights of this model: ", missing);
+  add("has weights this model does not have: ", unknown);
+  add("has weights of other shapes: ", other);
+  if (!faults.empty()) throw InputError(weights.path + faults);
+}
+
+void load_weights(ParameterStore& store, const checkpoint::NamedWeights& weights) {
+  check_weights(store, weights);
+  for (const auto& [name, found] : store.by_name()) store.set(name, weights.all.at(name).read());
+}
+
+void load_weights(ParameterStore& store, const checkpoint::SafetensorsFile& file) {
+  load_weights(store, checkpoint::named_weights(file));
 }
 
 }  // namespace strata::train

@@ -1,11 +1,16 @@
-// Weights of a model from a file.
+// Weights of a model from files.
 #pragma once
 #include "autograd/parameter.h"
-#include "checkpoint/safetensors.h"
+#include "checkpoint/named_weights.h"
 
 namespace strata::train {
 
-// Every weight and buffer of the model; InputError lists what is missing, unknown or of another shape.
+// Whether they are exactly the weights and buffers of a model, by names and shapes. One InputError lists what
+// is missing, unknown or of another shape: the first few, and how many. The store need not be allocated.
+void check_weights(const ParameterStore& store, const checkpoint::NamedWeights& weights);
+
+// After that check, every weight and buffer of the model.
+void load_weights(ParameterStore& store, const checkpoint::NamedWeights& weights);
 void load_weights(ParameterStore& store, const checkpoint::SafetensorsFile& file);
 
 }  // namespace strata::train

@@ -34,7 +34,8 @@ TEST(BadConfig, NotJson) {
   EXPECT_EQ(load_error(R"({"model": null})"), "c.json: model is null, allowed is an object");
   EXPECT_EQ(load_error(R"({"model": []})"), "c.json: model is [], allowed is an object");
   EXPECT_EQ(load_error(R"({"modle": {}})"),
-            "c.json: modle is an unknown key (with value {}), nearest is model, allowed here are run, model, "
+            "c.json: modle is an unknown key (with value {}), nearest is model, allowed here are model_type, "
+            "run, model, "
             "router, data, training, optimizer, lr_schedule, precision, recompute, backend, checkpoint, "
             "resilience, logging");
   EXPECT_EQ(load_error("{'run': {}}"),
@@ -48,15 +49,20 @@ TEST(BadConfig, UnknownKey) {
             "name, output_dir, seed");
   EXPECT_EQ(load_error(edited(R"("seed")", R"("zzzzzz")")),
             "c.json: run.zzzzzz is an unknown key (with value 5), allowed here are name, output_dir, seed");
+  EXPECT_EQ(load_error(edited(R"("lr":)", R"("lr ":)")),
+            R"(c.json: optimizer."lr " is an unknown key (with value 0.003), nearest is optimizer.lr, )"
+            "allowed here are type, lr, beta1, beta2, eps, momentum, weight_decay, clip_grad");
+  EXPECT_EQ(load_error(edited(R"("lr":)", R"("lr": 1, "lr":)")), "c.json: optimizer.lr is given twice");
   EXPECT_EQ(
       load_error(edited(R"("seed")", R"("se\ned\u0001")")),
       R"(c.json: run."se\ned\u0001" is an unknown key (with value 5), nearest is run.seed, allowed here are name, output_dir, seed)");
   EXPECT_EQ(
       load_error(edited(R"("optimizer")", R"("optimiser")")),
-      R"(c.json: optimiser is an unknown key (with value {"lr": 0.003}), nearest is optimizer, allowed here are run, model, router, data, training, optimizer, lr_schedule, precision, recompute, backend, checkpoint, resilience, logging)");
+      R"(c.json: optimiser is an unknown key (with value {"lr": 0.003}), nearest is optimizer, allowed here are model_type, run, model, router, data, training, optimizer, lr_schedule, precision, recompute, backend, checkpoint, resilience, logging)");
   EXPECT_EQ(
       load_error(edited(R"("run": {)", R"("parallel": {}, "run": {)")),
-      "c.json: parallel is an unknown key (with value {}), allowed here are run, model, router, data, "
+      "c.json: parallel is an unknown key (with value {}), allowed here are model_type, run, model, router, "
+      "data, "
       "training, optimizer, lr_schedule, precision, recompute, backend, checkpoint, resilience, logging");
 }
 
@@ -276,7 +282,7 @@ TEST(BadConfig, CommandLine) {
       "command line: model.hidden_size.x cannot be set, because model.hidden_size is 32 and not an object");
   EXPECT_EQ(
       load_error(kSample, {"modle.hidden_size=3"}),
-      R"(command line: modle is an unknown key (with value {"hidden_size": 3}), nearest is model, allowed here are run, model, router, data, training, optimizer, lr_schedule, precision, recompute, backend, checkpoint, resilience, logging)");
+      R"(command line: modle is an unknown key (with value {"hidden_size": 3}), nearest is model, allowed here are model_type, run, model, router, data, training, optimizer, lr_schedule, precision, recompute, backend, checkpoint, resilience, logging)");
   EXPECT_EQ(load_error(kSample, {"model.hidden_size=null"}),
             "c.json: model.hidden_size is required: an integer from 1 to 16777216");
   EXPECT_EQ(load_error(kSample, {R"(model={"a":1,})"}),

@@ -162,6 +162,10 @@ TEST(BadTokenFiles, PairsThatAreNone) {
             folder /
                 "moved is not a token file: it is a Megatron index; it is named by the prefix that it "
                 "shares with its .bin");
+  folder.write("lost.bin", packed(std::vector<std::uint16_t>{1, 2, 3, 4}));
+  EXPECT_EQ(refused(folder / "lost"), folder / "lost.bin has no " + folder / "lost.idx beside it; ids " +
+                                          "without index are named " + folder / "lost.bin");
+  EXPECT_EQ(refused(folder / "lost.bin"), "accepted");
   std::filesystem::create_directory(folder / "x.bin");
   EXPECT_EQ(refused(folder / "x"), "cannot read " + folder / "x.bin: it is a directory");
   ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);

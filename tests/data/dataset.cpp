@@ -1,6 +1,8 @@
 // What a run trains on: batches as a function of data, seed and sample, blends, limits, masks, identity.
 #include "data/dataset.h"
 
+#include <map>
+#include <numeric>
 #include <set>
 
 #include "data/files.h"
@@ -11,7 +13,6 @@ namespace {
 using data::DataSection;
 using data::TrainingData;
 using data::TrainSource;
-using model::HostBatch;
 using Ids = std::vector<std::int64_t>;
 
 constexpr std::int64_t kLength = 8, kVocabulary = 1 << 16;
@@ -117,6 +118,38 @@ TEST_F(Training, BlendsFollowTheWeights) {
   }
 }
 
+// Ten windows in batches of 2 and of 4: the fourth batch of 4 is of two epochs, none is short.
+TEST_F(Training, TheTailOfAnEpochIsNeitherLostNorRepeated) {
+  std::vector<std::uint16_t> ids(10 * kLength + 1);
+  std::iota(ids.begin(), ids.end(), std::uint16_t(0));
+  const std::string ten = write_documents(folder, "ten", {ids});
+  TrainingData data = open({{ten}});
+  ASSERT_EQ(data.plan()[0].windows, 10);
+  for (const std::int64_t rows : {2, 4}) {
+    std::map<std::int64_t, int> seen;  // by the first token of a window
+    for (std::int64_t sample = 0; sample < 20; sample += rows) {
+      const HostBatch batch = data.batch(sample, rows);
+      ASSERT_EQ(batch.rows, rows);
+      for (std::int64_t r = 0; r < rows; ++r) ++seen[batch.input_ids[r * kLength]];
+    }
+    EXPECT_EQ(seen.size(), 10u);
+    for (const auto& [first, times] : seen) EXPECT_EQ(times, 2) << first;
+  }
+}
+
+TEST_F(Training, TinyWeightsReadWithinTheirFiles) {
+  std::vector<std::uint16_t> ids(50 * kLength + 1, 1), others(50 * kLength + 1, kShift + 1);
+  const TrainSource rare{write_documents(folder, "rare", {ids}), 0.001},
+      often{write_documents(folder, "often", {others}), 0.999};
+  TrainingData data = open({rare, often}, 5, 10000);
+  EXPECT_EQ(data.plan()[0].samples, 10);
+  EXPECT_EQ(data.plan()[0].epochs, 0.2);
+  EXPECT_EQ(data.plan()[1].samples, 9990);
+  EXPECT_EQ(data.plan()[1].epochs, 199.8);
+  const std::vector<int> from = origins(data.batch(0, 10000));
+  EXPECT_EQ(std::count(from.begin(), from.end(), 0), 10);
+}
+
 TEST_F(Training, ThreeSourcesKeepTheirOwnOrder) {
   TrainingData blend = open({{a, 5}, {b, 3}, {c, 2}});
   const HostBatch batch = blend.batch(0, 1000);
@@ -182,7 +215,7 @@ TEST_F(Training, DocumentMasks) {
   std::int64_t boundaries = 0;
   for (std::int64_t i = 0; i < 80 * kLength; ++i) {
     const std::int64_t next = without.labels[i];  // ids are places in the file
-    EXPECT_EQ(with.labels[i], begins.contains(next) ? model::kIgnoreLabel : next) << i;
+    EXPECT_EQ(with.labels[i], begins.contains(next) ? kIgnoreLabel : next) << i;
     boundaries += begins.contains(next);
     if (i % kLength + 1 == kLength) continue;
     EXPECT_EQ(with.documents[i + 1] != with.documents[i], begins.contains(next)) << i;
@@ -204,7 +237,7 @@ TEST_F(Training, EndsOfDocumentsAreTargetsByPlaceNotById) {
   const DataSection section{.train = {{path}}, .reset_attention_mask = true, .eod_mask_loss = true};
   TrainingData data(section, 9, 1, 257, 1);
   const HostBatch batch = data.batch(0, 1);
-  EXPECT_EQ(std::count(batch.labels.begin(), batch.labels.end(), model::kIgnoreLabel), 2);
+  EXPECT_EQ(std::count(batch.labels.begin(), batch.labels.end(), kIgnoreLabel), 2);
   EXPECT_EQ(std::count(batch.labels.begin(), batch.labels.end(), 256), 4);
 }
 

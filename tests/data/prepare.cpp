@@ -6,7 +6,7 @@
 #include "data/files.h"
 #include "data/text_input.h"
 #include "data/token_file.h"
-#include "model/batch.h"
+#include "tensor/host_batch.h"
 
 namespace strata::test {
 namespace {
@@ -197,7 +197,7 @@ TEST(ByteTokenizer, GivesBytesBack) {
   EXPECT_EQ(tokenizer.vocabulary(), 257);
   EXPECT_EQ(tokenizer.bytes(255), 1);
   EXPECT_EQ(tokenizer.bytes(256), 0);
-  EXPECT_EQ(tokenizer.bytes(model::kIgnoreLabel), 0);
+  EXPECT_EQ(tokenizer.bytes(kIgnoreLabel), 0);
   EXPECT_THROW(tokenizer.decode(257), Error);
 }
 

@@ -8,10 +8,9 @@ namespace {
 
 using data::DataSection;
 using data::ValidationData;
-using model::HostBatch;
 using Ids = std::vector<std::int64_t>;
 
-constexpr std::int64_t kNot = model::kIgnoreLabel;
+constexpr std::int64_t kNot = kIgnoreLabel;
 
 class Validation : public ::testing::Test {
  protected:

@@ -34,12 +34,13 @@ constexpr const char* kCases[] = {"attnres_block",
                                   "vanilla_mla"};
 
 std::string folder(const std::string& name) {
+  namespace fs = std::filesystem;
   const char* data = std::getenv("STRATA_TEST_DATA");
   if (data) {
-    const std::string full = std::string(data) + "/../golden/" + name;
-    if (std::filesystem::exists(full)) return full;
+    const fs::path full = fs::path(data) / "../golden" / name;
+    if (fs::exists(full)) return full.string();
   }
-  return std::string(STRATA_TEST_FIXTURES) + "/golden/" + name;
+  return (fs::path(STRATA_TEST_FIXTURES) / "golden" / name).string();
 }
 
 class Golden : public ::testing::TestWithParam<const char*> {

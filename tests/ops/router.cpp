@@ -85,6 +85,24 @@ TEST(Router, ScoresThatVanish) {
   check_op(c);
 }
 
+// Sigmoid scores of e-26 are no way below the balance loss of an even load, which is its coefficient.
+TEST(Router, BalanceLossHasItsFloorWhereScoresVanish) {
+  device::Device device;
+  for (const DType dtype : {DType::Float32, DType::Float64}) {
+    Tape tape(device);
+    const Tensor load = upload_int(device, std::vector<std::int64_t>(4, 0), {4}, DType::Int64);
+    Array low({6, 4});
+    std::fill(low.data.begin(), low.data.end(), -60);
+    const Var logits = tape.leaf(upload(device, low, dtype));
+    const ops::Routed r = ops::route(tape, logits, {}, {Scoring::Sigmoid, 2, 1, 1, true, 1, 0.5, 0}, 1, load);
+    EXPECT_NEAR(to_host(device, r.aux.value, "test").at(0), 0.5, 1e-6);
+    for (const double gate : to_host(device, r.gates.value, "test")) EXPECT_NEAR(gate, 0.5, 1e-6);
+    tape.seed(r.aux, 1);
+    tape.backward();
+    for (const double g : to_host(device, tape.grad(logits), "test")) EXPECT_LT(std::abs(g), 1) << "finite";
+  }
+}
+
 // All scores are 0 in float32: the lower index wins, and shares are still those of the exact scores.
 TEST(Router, ScoresThatUnderflow) {
   device::Device device;

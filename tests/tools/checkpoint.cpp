@@ -111,7 +111,7 @@ TEST_F(Checkpoint, WrongUsage) {
   };
   says({}, "checkpoint: A subcommand is required");
   says({"inspet", "ck"},
-       "checkpoint: \"inspet\" is not a command, nearest is inspect, there are inspect, verify");
+       "checkpoint: \"inspet\" is not a command, nearest is inspect, there are inspect, verify, convert");
   says({"inspect"}, "checkpoint inspect: PATH is required");
   says({"inspect", "ck", "--jso"},
        "checkpoint inspect: --jso is not an option, nearest is --json, there are --help, --json");

@@ -176,7 +176,7 @@ TEST_F(Generate, RefusesWhatItCannotUse) {
     return more;
   };
   refusal({"--prompt", ""}, "the prompt is empty; at least one token is needed");
-  refusal({"--prompt-file", "none.txt"}, "cannot read none.txt");
+  refusal({"--prompt-file", "none.txt"}, "cannot read none.txt: No such file or directory");
   refusal({"--json"}, "generate: --prompt or --prompt-file is required");
   refusal({"--prompt", "a", "--prompt-file", "b"}, "generate: --prompt excludes --prompt-file");
   refusal({"generate", "--prompt", "a"}, "generate: --checkpoint, or --config and --weights, is required");
@@ -185,7 +185,7 @@ TEST_F(Generate, RefusesWhatItCannotUse) {
   refusal(with({"--checkpoint", "x"}), "generate: --config excludes --checkpoint");
   refusal(with({"--temperature", "-0.5"}), "temperature is -0.5; a number from 0 is allowed");
   refusal(with({"--temperature", "nan"}), "temperature is nan; a number from 0 is allowed");
-  refusal(with({"--top-k", "-1"}), "top-k is -1; a whole number from 0 (all tokens) is allowed");
+  refusal(with({"--top-k", "-1"}), "generate: --top-k: -1 is not a whole number from 0");
   refusal(with({"--top-p", "0"}), "top-p is 0; a number above 0 and up to 1 is allowed");
   refusal(with({"--top-p", "1.5"}), "top-p is 1.5; a number above 0 and up to 1 is allowed");
   refusal({"--prompt", "hz", "--set", "model.vocab_size=120"},

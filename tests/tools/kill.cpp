@@ -26,6 +26,7 @@ class Kill : public ::testing::Test {
             "--set", "data.train=[{\"path\":\"text\"}]",
             "--set", "training.train_iters=60",
             "--set", "checkpoint.save_interval=1",
+            "--set", "logging.peak_flops=0",
             "--set", "run.output_dir=" + folder};
   }
 

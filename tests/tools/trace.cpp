@@ -175,7 +175,8 @@ TEST_F(Trace, RefusesWeightsOfAnotherModel) {
   };
   EXPECT_EQ(copy("extra", {2}), "strata: w.safetensors has weights this model does not have: extra\n");
   EXPECT_EQ(copy("model.norm.weight", {1, 32}),
-            "strata: w.safetensors: model.norm.weight is [1, 32], the model has [32]\n");
+            "strata: w.safetensors has weights of other shapes: model.norm.weight is [1, 32], the model has "
+            "[32]\n");
 }
 
 TEST_F(Trace, RefusesAReferenceWithBrokenMetadata) {

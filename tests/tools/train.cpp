@@ -36,7 +36,10 @@ class Train : public ::testing::Test {
   // Everything but the time.
   std::vector<Json> numbers(const std::string& folder) const {
     std::vector<Json> all = metrics(folder);
-    for (Json& line : all) line.erase("tokens per second");
+    for (Json& line : all)
+      for (const char* timed :
+           {"tokens per second", "elapsed time per iteration (ms)", "throughput (TFLOP/s)", "share of peak"})
+        line.erase(timed);
     return all;
   }
 
@@ -49,14 +52,43 @@ TEST_F(Train, WritesMetricsInMegatronsWords) {
   EXPECT_EQ(o.out, "");
   const std::vector<Json> lines = metrics("runs/tiny");
   ASSERT_EQ(lines.size(), 3u);
+  const std::set<std::string> each{"iteration",
+                                   "lm loss",
+                                   "load_balancing_loss",
+                                   "mtp loss",
+                                   "grad norm",
+                                   "learning rate",
+                                   "tokens",
+                                   "consumed samples",
+                                   "tokens per second",
+                                   "elapsed time per iteration (ms)",
+                                   "throughput (TFLOP/s)",
+                                   "share of peak"};
+  std::set<std::string> closer = each;
+  for (const std::string layer : {"", " layer 1"})
+    for (const std::string key :
+         {"expert load max/mean", "expert load entropy", "dead experts", "router bias range"})
+      closer.insert(key + layer);
+  for (const std::string target : {"", " target 2", " target 3", " target 4", " target 5"}) {
+    closer.insert("depth attention entropy" + target);
+    for (const std::string stream : {"1", "2"}) closer.insert("gate mean stream " + stream + target);
+  }
+  for (const std::string sublayer : {"1", "2", "3", "4"}) closer.insert("output norm sublayer " + sublayer);
+  for (const std::string purpose :
+       {"", " parameters", " gradients", " optimizer state", " activations", " data"})
+    closer.insert("mem-max-allocated-bytes" + purpose);
   for (std::size_t i = 0; i < lines.size(); ++i) {
     std::set<std::string> keys;
     for (const auto& [key, value] : lines[i].items()) keys.insert(key);
-    EXPECT_EQ(keys, (std::set<std::string>{"iteration", "lm loss", "load_balancing_loss", "mtp loss",
-                                           "grad norm", "learning rate", "tokens", "tokens per second"}));
+    EXPECT_EQ(keys, i == 1 ? each : closer) << "a closer look at the first step and the last";
     EXPECT_EQ(lines[i].at("iteration"), i + 1);
     EXPECT_EQ(lines[i].at("tokens"), (i + 1) * 4 * 32);
+    EXPECT_EQ(lines[i].at("consumed samples"), (i + 1) * 4);
+    EXPECT_NEAR(lines[i].at("tokens per second").get<double>() *
+                    lines[i].at("elapsed time per iteration (ms)").get<double>(),
+                4 * 32 * 1e3, 1);
   }
+  EXPECT_NEAR(lines[0].at("depth attention entropy").get<double>(), 1, 1e-6) << "queries begin at zero";
   EXPECT_NEAR(lines[0].at("lm loss").get<double>(), std::log(264.0), 0.05)
       << "an untrained model knows nothing";
 }

@@ -15,7 +15,7 @@ TEST(Usage, VersionAndHelpGoToStdout) {
   EXPECT_EQ(version.out, "strata 0.1.0\n");
   const Outcome help = place.strata({"--help"});
   EXPECT_EQ(help.status, 0);
-  for (const char* word : {"train", "trace", "config", "plan", "generate", "prepare", "--version"})
+  for (const char* word : {"train", "trace", "config", "plan", "generate", "eval", "prepare", "--version"})
     EXPECT_NE(help.out.find(word), std::string::npos) << word;
   EXPECT_EQ(version.err + help.err, "");
 }
@@ -36,6 +36,7 @@ TEST(Usage, EveryCommandDescribesItsOptions) {
       {"generate",
        {"--config", "--weights", "--checkpoint", "--set", "--prompt", "--prompt-file", "--max-new-tokens",
         "--temperature", "--top-k", "--top-p", "--seed", "--json"}},
+      {"eval", {"--config", "--weights", "--checkpoint", "--set", "--data", "--iters", "--json"}},
       {"prepare",
        {"INPUT", "--output", "--tokenizer", "--jsonl-key", "--append-eod", "--workers", "--overwrite"}},
   };
@@ -59,10 +60,10 @@ const WrongUsage kWrong[] = {
     {{}, "A subcommand is required, see strata --help"},
     {{"trian"},
      "\"trian\" is not a command, nearest is train, there are train, trace, config, plan, "
-     "generate, checkpoint, prepare"},
+     "generate, eval, checkpoint, prepare, plot"},
     {{"plans", "c.json"},
      "\"plans\" is not a command, nearest is plan, there are train, trace, config, plan, "
-     "generate, checkpoint, prepare"},
+     "generate, eval, checkpoint, prepare, plot"},
     {{"train"}, "train: CONFIG is required"},
     {{"train", "none.json"}, "none.json: no such file"},
     {{"train", "a.json", "b.json"}, "train: nothing is expected where \"b.json\" stands"},

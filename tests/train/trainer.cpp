@@ -7,10 +7,13 @@
 #include <cmath>
 
 #include "base/philox.h"
+#include "checkpoint/store.h"
 #include "reference/optimizer.h"
 #include "support/op_case.h"
 #include "support/small_model.h"
+#include "support/temp_folder.h"
 #include "support/test_device.h"
+#include "train/checkpointing.h"
 
 namespace strata::test {
 namespace {
@@ -238,6 +241,45 @@ TEST(Trainer, MicroBatchesAddUpToTheSameStep) {
   }
 }
 
+// Neither NaN, from a mean over no label, nor a smaller share for the other micro-batch.
+TEST(Trainer, AMicroBatchWithoutLabelsAddsNothing) {
+  train::RunConfig config = small_run();
+  config.model.seq_aux_loss_coef = config.model.router_z_loss_coef = 0;
+  Training half(config), run(config);
+  model::HostBatch batch = batch_of(run, 1);
+  std::fill(batch.labels.begin() + 2 * kLength, batch.labels.end(), model::kIgnoreLabel);
+  const StepResult want = half->gradients(batch.slice(0, 2)), r = run->gradients(batch);
+  EXPECT_EQ(r.loss, want.loss);
+  EXPECT_EQ(r.grad_norm, want.grad_norm);
+  expect_same(half.grads(), run.grads());
+  std::fill(batch.labels.begin(), batch.labels.end(), model::kIgnoreLabel);
+  const StepResult none = run->gradients(batch);  // no label at all
+  EXPECT_EQ(none.loss, 0);
+  EXPECT_EQ(none.grad_norm, 0);
+}
+
+// Memory starts as NaN here: what nobody writes shows.
+TEST(Trainer, ExpertsWithoutTokensGetGradientsOfZero) {
+  for (const train::Compute compute : {train::Compute::Float64, train::Compute::BFloat16}) {
+    train::RunConfig config = small_run();
+    config.model.n_routed_experts = 256;
+    config.precision.compute = compute;
+    Training run(config);
+    ASSERT_TRUE(run.device.options().fill_nan);
+    run->gradients(small_batch(config.model, 1, 8));
+    const Values grads = run.grads();
+    const std::vector<double> load = run.loads().at(0);
+    for (const auto& [name, g] : grads)
+      for (const double x : g) ASSERT_TRUE(std::isfinite(x)) << name;
+    EXPECT_GT(std::count(load.begin(), load.end(), 0), 200);
+    for (std::size_t e = 0; e < load.size(); ++e)
+      for (const char* part : {"gate_proj", "up_proj", "down_proj"}) {
+        const auto& g = grads.at(concat("model.layers.1.mlp.experts.", e, ".", part, ".weight"));
+        EXPECT_EQ(std::all_of(g.begin(), g.end(), [](double x) { return x == 0; }), load[e] == 0) << e;
+      }
+  }
+}
+
 TEST(Trainer, GradientsStartFromZero) {
   Training once, twice;
   once->gradients(batch_of(once, 1));
@@ -302,6 +344,29 @@ TEST(Trainer, RouterBiasesStayUnderEvenLoadAndWithoutBalancing) {
       EXPECT_EQ(run.weights().at(name), std::vector<double>(5, 0)) << even;
     for (const auto& load : run.loads()) EXPECT_EQ(load, std::vector<double>(5, 0)) << even;
   }
+}
+
+// Steps of 0.001 beside 0.5 are below what bfloat16 resolves.
+TEST(Trainer, SmallStepsOfRouterBiasesAreKeptInBFloat16RunsAndCheckpoints) {
+  train::RunConfig config = small_run();
+  config.precision.compute = train::Compute::BFloat16;
+  config.router.bias_update_speed = 0.001;
+  config.model.num_nextn_predict_layers = 0;
+  Training run(config), again(config);
+  const std::string& name = kRouterBiases[0];
+  run->store().set(name, {9, 8, 0.5, -8, -7});  // experts 0 and 1 take every token
+  for (std::uint64_t step = 1; step <= 100; ++step) run->step(small_batch(config.model, 1, 4, step));
+  EXPECT_NEAR(run.weights().at(name)[2], 0.6, 2e-6);
+
+  const TempFolder folder;
+  checkpoint::CheckpointStore store(folder.path(), {});
+  const train::Progress progress{.step = 100, .updates = 100, .data = "none", .losses = {}};
+  store.save(train::capture(*run.trainer, progress, "{}", "{}"));
+  train::restore(*again.trainer, checkpoint::open_checkpoint(folder / "step_00000100"));
+  expect_same(run.state(), again.state());  // float32 moments as well
+  run->step(small_batch(config.model, 1, 4, 101));
+  again->step(small_batch(config.model, 1, 4, 101));
+  expect_same(run.state(), again.state());
 }
 
 TEST(Trainer, EvaluatesToTheLossOfTheGradients) {

@@ -89,7 +89,7 @@ TEST(Faults, WordsBecomeFaults) {
 TEST(Faults, OtherWordsAreAnsweredWithTheNearest) {
   EXPECT_EQ(message([] { parse_faults({"nan@stp=5"}); }),
             "--inject: \"nan@stp\" is not a fault, nearest is nan@step, there are nan@step, spike@step, "
-            "term@step, kill@step, bitflip@checkpoint, kill@save, full@save");
+            "term@step, kill@step, bitflip@checkpoint, term@save, kill@save, full@save");
   for (const char* word : {"nan@step", "nan@step=", "nan@step=0", "nan@step=5x", "nan@step=-1"})
     EXPECT_EQ(message([&] { parse_faults({word}); }),
               concat("--inject: \"", word, "\" needs a number from 1, as in nan@step=5"));

@@ -82,9 +82,32 @@ TEST(Queue, JobsThrowWhenTheyRun) {
 
 struct Names final : device::JobObserver {
   std::vector<std::string> seen;
-  void before(std::string_view job) override { seen.push_back("<" + std::string(job)); }
+  void before(std::string_view job, double) override { seen.push_back("<" + std::string(job)); }
   void after(std::string_view job) override { seen.push_back(std::string(job) + ">"); }
 };
+
+struct Flops final : device::JobObserver {
+  double sum = 0;
+  void before(std::string_view, double flops) override { sum += flops; }
+  void after(std::string_view) override {}
+};
+
+// More memory than any machine has, touched by nobody.
+TEST(Device, DryCountsAndTouchesNothing) {
+  Device device({.mode = StreamMode::Dry, .guard = false, .fill_nan = false, .seed = 0});
+  Flops flops;
+  device.compute().observe(&flops);
+  constexpr std::int64_t n = std::int64_t(1) << 20;
+  {
+    const Tensor a(device, {n, n}, DType::Float32), b(device, {n, n}, DType::Float32);
+    const Tensor c(device, {n, n}, DType::Float32);
+    device.compute().run(kernels::Gemm{.a = a, .b = b, .c = c});
+    EXPECT_EQ(to_host(device, c.at(0, {2}), "test"), (std::vector<double>{0, 0}));
+  }
+  EXPECT_EQ(flops.sum, 2.0 * n * n * n);
+  EXPECT_EQ(device.memory().total().peak, 3 * n * n * 4);
+  EXPECT_EQ(device.memory().total().now, 0);
+}
 
 TEST(Stream, ObserverSeesEveryJob) {
   Device device;

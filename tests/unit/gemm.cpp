@@ -1,4 +1,4 @@
-// Matrix products against a triple loop in float64: all transposes, types and modes, odd and empty sizes.
+// Matrix products against the reference in float64: all transposes, types and modes, odd and empty sizes.
 #include <gtest/gtest.h>
 #include <omp.h>
 
@@ -6,6 +6,7 @@
 
 #include "base/philox.h"
 #include "kernels/jobs.h"
+#include "reference/linear.h"
 #include "support/op_case.h"
 #include "support/test_device.h"
 
@@ -68,9 +69,10 @@ struct GemmRun {
   void check() const {
     const Array x = left(), y = right();
     Array expected = mode == Write::Accumulate ? before() : Array({size.m, size.n});
-    for (std::int64_t i = 0; i < size.m; ++i)
-      for (std::int64_t j = 0; j < size.n; ++j)
-        for (std::int64_t p = 0; p < size.k; ++p) expected(i, j) += x(i, p) * y(p, j);
+    if (x.size() > 0 && y.size() > 0) {  // the reference knows no empty arrays
+      const Array product = reference::linear(x, transposed(y));
+      for (std::int64_t i = 0; i < product.size(); ++i) expected.data[i] += product.data[i];
+    }
     const bool exact = a == DType::Float64 || b == DType::Float64 || c == DType::Float64;
     const double tolerance = c == DType::BFloat16 ? 4e-3 : c == DType::Float32 || !exact ? 2e-6 : 1e-13;
     EXPECT_LE(relative_error(result(), expected.data), tolerance) << text();

@@ -1,0 +1,132 @@
+#include "checkpoint/staged_folder.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/error.h"
+#include "checkpoint/digest.h"
+
+namespace strata::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kMargin = 16 << 20;  // bytes that a save must leave free
+
+std::string hidden(const fs::path& target, const char* kind) {
+  return (target.parent_path() / concat(".", target.filename().string(), ".", kind, "-", ::getpid()))
+      .string();
+}
+
+std::string largest_file(const Manifest& manifest) {
+  return std::max_element(manifest.files.begin(), manifest.files.end(),
+                          [](const auto& a, const auto& b) { return a.second.bytes < b.second.bytes; })
+      ->first;
+}
+
+auto text_of(const std::string& text) {
+  return [text](const auto& sink) { sink(std::as_bytes(std::span(text))); };
+}
+
+}  // namespace
+
+StagedFolder::StagedFolder(Disk& disk, const std::string& target)
+    : disk_(disk),
+      parent_(fs::path(target).parent_path().string()),
+      target_(target),
+      aside_(hidden(target, "tmp")),
+      old_(hidden(target, "old")) {
+  std::error_code ignored;
+  fs::remove_all(aside_, ignored);
+  disk_.make_folder(aside_);
+}
+
+StagedFolder::~StagedFolder() {
+  if (is_in_place_) return;
+  std::error_code ignored;
+  fs::remove_all(aside_, ignored);
+  if (!fs::exists(target_, ignored)) fs::rename(old_, target_, ignored);
+}
+
+// A new durable file from what `produce` gives to its sink.
+template <class Produce>
+Manifest::File StagedFolder::write(const std::string& name, const Produce& produce) {
+  STRATA_CHECK(is_plain_name(name) || name == kManifestName, "a file named ", name);
+  Disk::File file(disk_, inside(name));
+  Digest digest;
+  std::int64_t bytes = 0;
+  produce([&](std::span<const std::byte> part) {
+    file.write(part);
+    digest.add(part);
+    bytes += std::int64_t(part.size());
+  });
+  file.finish();
+  return {bytes, digest.text()};
+}
+
+void StagedFolder::add(const std::string& name, const SafetensorsStream& tensors) {
+  manifest_.files[name] = write(name, [&](const auto& sink) { tensors.write(sink); });
+}
+
+void StagedFolder::add(const std::string& name, const std::string& text) {
+  manifest_.files[name] = write(name, text_of(text));
+}
+
+void StagedFolder::add_manifest(std::int64_t step) {
+  manifest_.step = step;
+  write(kManifestName, text_of(manifest_text(manifest_)));
+}
+
+std::int64_t StagedFolder::bytes() const {
+  std::int64_t bytes = 0;
+  for (const auto& [name, file] : manifest_.files) bytes += file.bytes;
+  return bytes;
+}
+
+// From the first rename on, what was there is under a hidden name that find_leftovers knows.
+void StagedFolder::put_in_place() {
+  disk_.sync_folder(aside_);
+  if (disk_.flips_bits()) disk_.flip_bit(inside(largest_file(manifest_)));
+  if (fs::exists(target_)) disk_.rename(target_, old_);
+  disk_.rename(aside_, target_);
+  is_in_place_ = true;
+  disk_.sync_folder(parent_.empty() ? "." : parent_);
+}
+
+void StagedFolder::remove_replaced() {
+  if (fs::exists(old_)) disk_.remove_folder(old_);
+}
+
+// ".step_00000010.tmp-4711"
+std::vector<Leftover> find_leftovers(const std::string& parent) {
+  std::vector<Leftover> found;
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(parent, error)) {
+    const std::string hidden = entry.path().filename().string();
+    const std::size_t dash = hidden.rfind('-'), dot = hidden.rfind('.', dash);
+    if (hidden[0] != '.' || dash == std::string::npos || dot == std::string::npos || dot < 2) continue;
+    const Leftover l{entry.path().string(), hidden.substr(1, dot - 1),
+                     hidden.substr(dot + 1, dash - dot - 1)};
+    const bool is_ours = l.kind == "tmp" || l.kind == "old" || l.kind == "gone";
+    if (is_ours && entry.is_directory(error)) found.push_back(l);
+  }
+  return found;
+}
+
+void clear_leftover(Disk& disk, const Leftover& l) {
+  const std::string target = (fs::path(l.path).parent_path() / l.name).string();
+  if (l.kind == "old" && !fs::exists(target))
+    disk.rename(l.path, target);
+  else
+    disk.remove_folder(l.path);
+}
+
+std::string lacks_room(const Disk& disk, const std::string& folder, std::int64_t bytes) {
+  const std::int64_t free = disk.free_bytes(folder);
+  if (bytes + kMargin <= free) return "";
+  return concat("it needs ", bytes, " bytes and ", kMargin, " to spare, the disk has ", free, " free");
+}
+
+}  // namespace strata::checkpoint

@@ -1,0 +1,94 @@
+#include "train/dry_run.h"
+
+#include "train/step_metrics.h"
+#include "train/trainer.h"
+
+namespace strata::train {
+namespace {
+
+double Flops::*kind_of(std::string_view job) {
+  if (job.starts_with("grouped_gemm")) return &Flops::experts;
+  if (job.starts_with("attention")) return &Flops::attention;
+  if (job.starts_with("depth_") || job.starts_with("hyper_")) return &Flops::residual;
+  return &Flops::products;
+}
+
+class FlopCounter final : public device::JobObserver {
+ public:
+  void before(std::string_view job, double flops) override { count_.*kind_of(job) += flops; }
+  void after(std::string_view) override {}
+  // What came since the last call, per token.
+  Flops take(std::int64_t tokens) {
+    for (const auto kind : kFlopKinds) count_.*kind /= double(tokens);
+    return std::exchange(count_, {});
+  }
+
+ private:
+  Flops count_;
+};
+
+// One micro-batch: every other one is like it.
+model::HostBatch zeros(const RunConfig& config) {
+  const TrainingSection& t = config.training;
+  const std::vector<std::int64_t> all(std::size_t(t.micro_batch_size * t.seq_length), 0);
+  return {.rows = t.micro_batch_size,
+          .length = t.seq_length,
+          .input_ids = all,
+          .labels = all,
+          .documents = config.data.reset_attention_mask ? all : std::vector<std::int64_t>()};
+}
+
+class Rehearsal {
+ public:
+  explicit Rehearsal(const RunConfig& config, Use use)
+      : config_(config), batch_(zeros(config)), trainer_(config, device_, use) {
+    device_.compute().observe(&flops_);
+  }
+
+  Flops evaluate() {
+    trainer_.evaluate(batch_);
+    return take();
+  }
+  Flops step() {
+    StepObserver observer(device_);
+    trainer_.update(trainer_.gradients(batch_, config_.logging.metrics_interval > 0 ? &observer : nullptr));
+    return take();
+  }
+  Memory memory() {
+    Memory m{.use = {}, .total = device_.memory().total(), .reserved = device_.memory().reserved()};
+    for (int p = 0; p < device::kPurposes; ++p) m.use[p] = device_.memory().use(device::Purpose(p));
+    for (const auto& [name, found] : trainer_.store().by_name()) m.snapshot += found.master().bytes();
+    for (const auto& [name, moment] : trainer_.optimizer().state()) m.snapshot += moment.bytes();
+    return m;
+  }
+
+ private:
+  Flops take() { return flops_.take(batch_.rows * batch_.length); }
+
+  const RunConfig& config_;
+  device::Device device_{{.mode = device::StreamMode::Dry, .guard = false, .fill_nan = false, .seed = 0}};
+  model::HostBatch batch_;
+  FlopCounter flops_;
+  Trainer trainer_;
+};
+
+}  // namespace
+
+DryRun dry_run(const RunConfig& config) {
+  Rehearsal rehearsal(config, Use::Training);
+  DryRun d;
+  const Flops step = rehearsal.step();
+  d.forward = rehearsal.evaluate();
+  d.memory = rehearsal.memory();
+  for (const auto kind : kFlopKinds) {
+    d.backward.*kind = 2 * d.forward.*kind;
+    d.recompute.*kind = step.*kind - 3 * d.forward.*kind;
+  }
+  return d;
+}
+
+double model_flops_per_token(const RunConfig& config) {
+  return 3 * Rehearsal(config, Use::Evaluation).evaluate().total();
+}
+
+}  // namespace strata::train

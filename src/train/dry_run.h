@@ -1,0 +1,43 @@
+// A step of a run on a device that does nothing: what it would hold in memory and compute.
+#pragma once
+#include <array>
+
+#include "device/memory.h"
+#include "train/config.h"
+
+namespace strata::train {
+
+// Floating-point operations by what they are for: products with weights, of them the routed experts' apart;
+// causal attention's scores and sums; depth retrieval and stream mixing.
+struct Flops {
+  double products = 0, experts = 0, attention = 0, residual = 0;
+
+  double total() const { return products + experts + attention + residual; }
+};
+constexpr std::array<double Flops::*, 4> kFlopKinds{&Flops::products, &Flops::experts, &Flops::attention,
+                                                    &Flops::residual};
+constexpr std::array<const char*, 4> kFlopKindNames{"products", "experts", "attention", "residual"};
+
+struct Memory {
+  std::array<device::MemoryUse, device::kPurposes> use = {};  // now: before the first step
+  device::MemoryUse total = {};
+  std::int64_t reserved = 0;  // taken from the system: rounded to size classes, kept for reuse
+  std::int64_t snapshot = 0;  // host copies while a checkpoint is saved, beside all else
+};
+
+struct DryRun {
+  Memory memory;
+  // Per token. Backward is twice forward: a product for each input. Recompute is all that is computed beyond.
+  Flops forward, backward, recompute;
+
+  double model_flops() const { return forward.total() + backward.total(); }
+};
+
+// A training step and an evaluation in micro-batches of the configured size, as Trainer runs them. The peaks
+// are those of the run, since the same code allocates the same sizes: none depends on data.
+DryRun dry_run(const RunConfig& config);
+
+// Forward and backward, nothing computed twice, per token.
+double model_flops_per_token(const RunConfig& config);
+
+}  // namespace strata::train

@@ -1,0 +1,66 @@
+#include "train/metrics_file.h"
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.h"
+#include "base/json_value.h"
+
+namespace strata::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path file_of(const std::string& run) {
+  const fs::path path = fs::is_directory(run) ? fs::path(run) / "metrics.jsonl" : fs::path(run);
+  if (!fs::exists(path))
+    throw InputError(fs::is_directory(run) ? concat(run, ": has no metrics.jsonl, is it a run's folder?")
+                                           : concat(run, ": there is no such run or file of metrics"));
+  return path;
+}
+
+double value_of(const JsonValue& v, const std::string& key, const std::string& where) {
+  if (v.is_number()) return v.real;
+  const std::string& word = v.text;
+  if (v.kind == JsonValue::Kind::String && (word == "nan" || word == "inf" || word == "-inf"))
+    return word == "nan" ? NAN : word == "inf" ? INFINITY : -INFINITY;
+  throw InputError(
+      concat(where, ": \"", key, "\" is ", v.brief(), R"(, allowed is a number, "nan", "inf" or "-inf")"));
+}
+
+void append(Curve& curve, std::int64_t step, double value) {
+  while (!curve.steps.empty() && curve.steps.back() >= step) {
+    curve.steps.pop_back();
+    curve.values.pop_back();
+  }
+  curve.steps.push_back(step);
+  curve.values.push_back(value);
+}
+
+void take_line(MetricsFile& file, const std::string& line, std::int64_t number) {
+  const std::string where = concat(file.path, ":", number);
+  const JsonValue json = parse_json(line, where, Origin::File);
+  const JsonValue* step = json.find("iteration");
+  if (!step) throw InputError(where + ": is no line of metrics: it has no \"iteration\"");
+  if (step->kind != JsonValue::Kind::Integer || step->integer < 0)
+    throw InputError(concat(where, ": \"iteration\" is ", step->brief(), ", allowed is an integer from 0"));
+  for (const auto& [key, value] : json.members)
+    if (key != "iteration") append(file.curves[key], step->integer, value_of(value, key, where));
+}
+
+}  // namespace
+
+MetricsFile read_metrics(const std::string& run) {
+  MetricsFile file{file_of(run).string(), {}};
+  std::ifstream stream(file.path, std::ios::binary);
+  std::int64_t number = 0;
+  for (std::string line; std::getline(stream, line) && !stream.eof();) take_line(file, line, ++number);
+  if (stream.bad() || !stream.is_open())
+    throw InputError(concat("cannot read ", file.path, ": ", std::strerror(errno)));
+  if (file.curves.empty()) throw InputError(file.path + ": holds no metrics");
+  return file;
+}
+
+}  // namespace strata::train

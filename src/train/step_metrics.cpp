@@ -1,0 +1,145 @@
+#include "train/step_metrics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "kernels/jobs.h"
+
+namespace strata::train {
+namespace {
+
+// Of -sum p log p.
+double surprise(double p) { return p > 0 ? -p * std::log(p) : p == 0 ? 0 : NAN; }
+
+// w [M,N,T], each w[r,:,t] a distribution.
+double mean_entropy(const std::vector<double>& w, const Dims& dims) {
+  const double sum =
+      std::accumulate(w.begin(), w.end(), 0.0, [](double total, double p) { return total + surprise(p); });
+  return sum / double(dims[0] * dims[2]) / std::log(double(dims[1]));
+}
+
+// g [T,M] -> the mean of each column.
+std::vector<double> column_means(const std::vector<double>& g, const Dims& dims) {
+  std::vector<double> means(dims[1]);
+  for (std::size_t i = 0; i < g.size(); ++i) means[i % means.size()] += g[i] / double(dims[0]);
+  return means;
+}
+
+int number_of(const std::string& name) { return std::stoi(name.substr(name.rfind('.') + 1)); }
+
+struct Load {
+  double max_over_mean = 0;  // 1: even
+  double entropy = 0;        // of the shares, over log(experts): 1: even
+  double dead = 0;           // experts without a token
+};
+
+Load load_of(const std::vector<double>& tokens) {
+  const double total = std::accumulate(tokens.begin(), tokens.end(), 0.0), experts = double(tokens.size());
+  Load load;
+  load.max_over_mean = *std::max_element(tokens.begin(), tokens.end()) * experts / total;
+  for (const double n : tokens) {
+    load.entropy += surprise(n / total);
+    load.dead += n == 0;
+  }
+  load.entropy = tokens.size() > 1 ? load.entropy / std::log(experts) : 1;
+  return load;
+}
+
+// The numbers of the layers that moes() lists.
+std::vector<std::int64_t> moe_layers(const model::ModelConfig& config) {
+  std::vector<std::int64_t> layers;
+  for (std::int64_t i = 0; i < config.num_hidden_layers; ++i)
+    if (config.is_moe_layer(i)) layers.push_back(i);
+  if (config.has_mtp()) layers.push_back(config.num_hidden_layers);
+  return layers;
+}
+
+// Largest less smallest bias of a layer's router.
+double bias_range(Trainer& trainer, std::int64_t layer) {
+  const auto bias =
+      trainer.store().by_name().at(concat("model.layers.", layer, ".mlp.gate.e_score_correction_bias"));
+  const std::vector<double> b = to_host(trainer.device(), bias.master(), "router biases");
+  const auto [low, high] = std::minmax_element(b.begin(), b.end());
+  return *high - *low;
+}
+
+}  // namespace
+
+bool StepObserver::wants(const std::string& name) const {
+  const auto is = [&](const char* kind) { return name.starts_with(kind); };
+  return (is("depth_weights.") || is("gate.") || is("output.")) && !seen_.count(name);
+}
+
+void StepObserver::observe(const std::string& name, const Tensor& value) {
+  seen_.insert(name);
+  const int number = number_of(name);
+  if (name.starts_with("output.")) {
+    const Tensor sum(device_, {1}, DType::Float64);
+    device_.compute().run(kernels::SumSquares{.x = value, .y = sum});
+    outputs_[number] = std::sqrt(to_host(device_, sum, "output norms").at(0) / double(value.numel()));
+  } else if (name.starts_with("gate.")) {
+    gates_[number] = column_means(to_host(device_, value, "gates"), value.dims());
+  } else if (value.dim(1) > 1) {
+    entropies_[number] = mean_entropy(to_host(device_, value, "depth weights"), value.dims());
+  }
+}
+
+void StepObserver::append_to(Metrics& out) const {
+  if (!entropies_.empty()) {
+    double sum = 0;
+    for (const auto& [target, entropy] : entropies_) sum += entropy;
+    out.emplace_back("depth attention entropy", sum / double(entropies_.size()));
+    for (const auto& [target, entropy] : entropies_)
+      out.emplace_back(concat("depth attention entropy target ", target), entropy);
+  }
+  if (!gates_.empty()) {
+    for (std::size_t r = 0; r < gates_.begin()->second.size(); ++r) {
+      double sum = 0;
+      for (const auto& [target, means] : gates_) sum += means[r];
+      out.emplace_back(concat("gate mean stream ", r + 1), sum / double(gates_.size()));
+    }
+    for (const auto& [target, means] : gates_)
+      for (std::size_t r = 0; r < means.size(); ++r)
+        out.emplace_back(concat("gate mean stream ", r + 1, " target ", target), means[r]);
+  }
+  for (const auto& [sublayer, norm] : outputs_)
+    out.emplace_back(concat("output norm sublayer ", sublayer), norm);
+}
+
+void append_expert_metrics(Metrics& out, Trainer& trainer, const RunConfig& config) {
+  const std::vector<nn::Moe*> moes = trainer.stage().moes();
+  if (moes.empty()) return;
+  const std::vector<std::int64_t> layers = moe_layers(config.model);
+  const bool has_bias = config.router.bias_update_speed > 0;
+  Load worst{.max_over_mean = 0, .entropy = 1, .dead = 0};
+  double widest = 0;
+  Metrics each;
+  for (std::size_t k = 0; k < moes.size(); ++k) {
+    const Load load = load_of(to_host(trainer.device(), moes[k]->load(), "expert loads"));
+    worst.max_over_mean = std::max(worst.max_over_mean, load.max_over_mean);
+    worst.entropy = std::min(worst.entropy, load.entropy);
+    worst.dead += load.dead;
+    const std::string layer = concat(" layer ", layers.at(k));
+    each.emplace_back("expert load max/mean" + layer, load.max_over_mean);
+    each.emplace_back("expert load entropy" + layer, load.entropy);
+    each.emplace_back("dead experts" + layer, load.dead);
+    if (!has_bias) continue;
+    each.emplace_back("router bias range" + layer, bias_range(trainer, layers.at(k)));
+    widest = std::max(widest, each.back().second);
+  }
+  out.emplace_back("expert load max/mean", worst.max_over_mean);
+  out.emplace_back("expert load entropy", worst.entropy);
+  out.emplace_back("dead experts", worst.dead);
+  if (has_bias) out.emplace_back("router bias range", widest);
+  out.insert(out.end(), each.begin(), each.end());
+}
+
+void append_memory_metrics(Metrics& out, device::Device& device) {
+  out.emplace_back("mem-max-allocated-bytes", double(device.memory().total().peak));
+  for (int p = 0; p < device::kPurposes; ++p)
+    out.emplace_back(concat("mem-max-allocated-bytes ", device::name_of(device::Purpose(p))),
+                     double(device.memory().use(device::Purpose(p)).peak));
+}
+
+}  // namespace strata::train

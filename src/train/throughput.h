@@ -1,0 +1,33 @@
+// How fast a run computes, and which share of the machine's peak that is.
+#pragma once
+#include <optional>
+#include <string>
+
+#include "train/config.h"
+
+namespace strata::train {
+
+// Floating-point operations per second of the best of some matrix products of 256 x 1024 x 1024 with the
+// threads of the caller, in `compute`, or in float32 where bfloat16 is slower. Takes about a tenth of a
+// second.
+double measured_gemm_peak(DType compute);
+
+class Throughput {
+ public:
+  // Measures the peak unless logging.peak_flops gives it or switches it off.
+  explicit Throughput(const RunConfig& config);
+
+  // Model FLOP/s: forward and backward once, whatever is recomputed; dry_run.h says what is counted.
+  double flops(double tokens_per_second) const { return per_token_ * tokens_per_second; }
+  // Of the peak; unset where it is switched off.
+  std::optional<double> share(double tokens_per_second) const;
+  // For a run's introduction.
+  std::string text() const;
+
+ private:
+  double per_token_;
+  double peak_;  // 0: off
+  bool measured_;
+};
+
+}  // namespace strata::train

@@ -1,0 +1,214 @@
+// What a dry run says of memory and operations, against steps that were done and counts made by hand.
+#include <gtest/gtest.h>
+
+#include "support/small_model.h"
+#include "support/test_device.h"
+#include "train/dry_run.h"
+#include "train/step_metrics.h"
+#include "train/throughput.h"
+
+namespace strata::test {
+namespace {
+
+using train::DryRun;
+using train::Granularity;
+using train::RunConfig;
+
+constexpr std::int64_t kLength = 12;
+
+residual::Config variant(const std::string& name) {
+  for (const Variant& v : residual_variants())
+    if (v.name == name) return v.config;
+  throw Error(concat("no variant ", name));
+}
+
+RunConfig run_of(const residual::Config& residual) {
+  RunConfig c;
+  c.model = small_config(residual);
+  c.training.seq_length = kLength, c.training.micro_batch_size = 2, c.training.global_batch_size = 4;
+  c.router.bias_update_speed = 0.1;
+  return c;
+}
+
+// Two steps, the first one watched as a run watches it, and an evaluation.
+train::Memory measured(const RunConfig& config) {
+  device::Device device;
+  train::Trainer trainer(config, device);
+  train::Memory m;
+  const auto read = [&](auto member) {
+    for (int p = 0; p < device::kPurposes; ++p)
+      m.use[p].*member = device.memory().use(device::Purpose(p)).*member;
+    m.total.*member = device.memory().total().*member;
+  };
+  read(&device::MemoryUse::now);
+  for (std::uint64_t step = 1; step <= 2; ++step) {
+    const auto batch = small_batch(config.model, 4, kLength, step, config.data.reset_attention_mask);
+    train::StepObserver observer(device);
+    const bool watched = step == 1 && config.logging.metrics_interval > 0;
+    trainer.update(trainer.gradients(batch, watched ? &observer : nullptr));
+    trainer.evaluate(batch);
+  }
+  read(&device::MemoryUse::peak);
+  m.reserved = device.memory().reserved();
+  return m;
+}
+
+void expect_planned(const RunConfig& config, const std::string& what) {
+  const train::Memory plan = train::dry_run(config).memory, run = measured(config);
+  EXPECT_EQ(plan.total.peak, run.total.peak) << what;
+  EXPECT_EQ(plan.total.now, run.total.now) << what;
+  for (int p = 0; p < device::kPurposes; ++p) {
+    EXPECT_EQ(plan.use[p].peak, run.use[p].peak) << what << ", " << device::name_of(device::Purpose(p));
+    EXPECT_EQ(plan.use[p].now, run.use[p].now) << what << ", " << device::name_of(device::Purpose(p));
+  }
+#if !defined(__SANITIZE_ADDRESS__)  // there, a run takes no arenas
+  EXPECT_EQ(plan.reserved, run.reserved) << what;
+#endif
+}
+
+// Every byte: the same code allocates, and no size depends on data.
+TEST(Plan, PeaksAreThoseOfTheRun) {
+  for (const char* name : {"vanilla", "attnres_block", "msar_block", "mhc", "attnres_mhc"})
+    for (const Granularity granularity : {Granularity::None, Granularity::Selective, Granularity::Full}) {
+      RunConfig c = run_of(variant(name));
+      c.recompute.granularity = granularity;
+      expect_planned(c, concat(name, ", recompute ", name_of(granularity)));
+    }
+}
+
+TEST(Plan, PeaksFollowWhatARunIsTold) {
+  const RunConfig base = run_of(variant("msar_block"));
+  std::vector<std::pair<const char*, RunConfig>> runs(6, {"", base});
+  runs[0] = {"bfloat16", base}, runs[0].second.precision.compute = train::Compute::BFloat16;
+  runs[1] = {"float64", base}, runs[1].second.precision.compute = train::Compute::Float64;
+  runs[2] = {"multi-token prediction", base}, runs[2].second.model.num_nextn_predict_layers = 1;
+  runs[3] = {"documents", base}, runs[3].second.data.reset_attention_mask = true;
+  runs[4] = {"sgd", base}, runs[4].second.optimizer.type = optim::OptimizerType::Sgd;
+  runs[5] = {"not watched", base}, runs[5].second.logging.metrics_interval = 0;
+  const train::Memory first = train::dry_run(base).memory;
+  for (const auto& [what, config] : runs) {
+    expect_planned(config, what);
+    const bool shows = train::dry_run(config).memory.total.peak != first.total.peak;
+    EXPECT_EQ(shows, config.logging.metrics_interval > 0)
+        << what << ": a closer look adds nothing to the peak";
+  }
+}
+
+TEST(Plan, EvaluationHoldsNeitherGradientsNorMoments) {
+  const RunConfig config = run_of({});
+  device::Device device;
+  train::Trainer trainer(config, device, train::Use::Evaluation);
+  trainer.evaluate(small_batch(config.model, 2, kLength));
+  for (const auto purpose : {device::Purpose::Gradients, device::Purpose::OptimizerState})
+    EXPECT_EQ(device.memory().use(purpose).peak, 0) << device::name_of(purpose);
+  EXPECT_GT(device.memory().use(device::Purpose::Parameters).peak, 0);
+}
+
+// A dense and a MoE layer; all sizes different.
+RunConfig two_layers() {
+  RunConfig c;
+  model::ModelConfig& m = c.model;
+  m.vocab_size = 50, m.hidden_size = 24, m.num_hidden_layers = 2, m.num_attention_heads = 3;
+  m.attention = model::Attention::Mla;
+  m.kv_lora_rank = 10, m.qk_nope_head_dim = 6, m.qk_rope_head_dim = 4, m.v_head_dim = 7;
+  m.intermediate_size = 40, m.moe_intermediate_size = 11, m.first_k_dense_replace = 1;
+  m.n_routed_experts = 8, m.n_shared_experts = 2, m.num_experts_per_tok = 3;
+  c.training.seq_length = 16, c.training.micro_batch_size = 2, c.training.global_batch_size = 4;
+  return c;
+}
+
+struct HandCount {
+  // Multiplications with an addition, per token; a query meets 1 to 16 keys, 8.5 on average.
+  double attention_weights = 24 * 3 * (6 + 4) + 24 * (10 + 4) + 10 * 3 * (6 + 7) + 3 * 7 * 24;
+  double attention = 3 * 8.5 * ((6 + 4) + 7);
+  double dense = 3 * 24 * 40, router = 24 * 8, shared = 3 * 24 * 2 * 11, experts = 3 * 3 * 24 * 11;
+  double head = 24 * 50;
+};
+
+TEST(Plan, OperationsOfTwoLayersByHand) {
+  const HandCount hand;
+  RunConfig config = two_layers();
+  const DryRun d = train::dry_run(config);
+  EXPECT_DOUBLE_EQ(d.forward.products,
+                   2 * (2 * hand.attention_weights + hand.dense + hand.router + hand.shared + hand.head));
+  EXPECT_DOUBLE_EQ(d.forward.experts, 2 * hand.experts) << "those of a token, not all";
+  EXPECT_DOUBLE_EQ(d.forward.attention, 2 * 2 * hand.attention) << "causal";
+  EXPECT_EQ(d.forward.residual, 0);
+  for (const auto kind : train::kFlopKinds) EXPECT_EQ(d.backward.*kind, 2 * d.forward.*kind);
+  EXPECT_DOUBLE_EQ(train::model_flops_per_token(config), d.model_flops());
+
+  // The head's logits are never kept; full recompute runs all layers again.
+  EXPECT_NEAR(d.recompute.products, 2 * hand.head, 1e-6);
+  EXPECT_NEAR(d.recompute.total(), 2 * hand.head, 1e-6);
+  config.recompute.granularity = Granularity::Selective;
+  const DryRun selective = train::dry_run(config);
+  EXPECT_NEAR(selective.recompute.products, 2 * hand.head, 1e-6);
+  EXPECT_NEAR(selective.recompute.attention, d.forward.attention, 1e-6);
+  config.recompute.granularity = Granularity::Full;
+  const DryRun full = train::dry_run(config);
+  EXPECT_NEAR(full.recompute.total(), d.forward.total(), 1e-6) << "all layers, and the head";
+  const int activations = int(device::Purpose::Activations);
+  EXPECT_LT(full.memory.use[activations].peak, selective.memory.use[activations].peak);
+  EXPECT_LT(selective.memory.use[activations].peak, d.memory.use[activations].peak);
+}
+
+// What is called backward is counted there, in every variant: nothing but the logits comes twice.
+TEST(Plan, BackwardIsTwiceForward) {
+  for (const Variant& v : residual_variants()) {
+    const RunConfig c = run_of(v.config);
+    const DryRun d = train::dry_run(c);
+    EXPECT_NEAR(d.recompute.total(), 2.0 * double(c.model.hidden_size * c.model.vocab_size),
+                1e-9 * d.forward.total())
+        << v.name;
+    EXPECT_EQ(d.forward.residual > 0, v.name != "vanilla") << v.name;
+  }
+}
+
+// mHC by hand: per sub-layer phi on n streams, the read, n + 1 products into each stream; the head's gate and
+// mix are one job of the residual.
+TEST(Plan, OperationsOfHyperConnectionsByHand) {
+  RunConfig config = two_layers();
+  const DryRun vanilla = train::dry_run(config);
+  config.model.residual.type = residual::Type::Mhc, config.model.residual.streams = 4;
+  const DryRun d = train::dry_run(config);
+  const double n = 4, D = 24, sublayers = 4;
+  EXPECT_NEAR(d.forward.products - vanilla.forward.products, 2 * sublayers * (n * n + 2 * n) * n * D, 1e-6);
+  EXPECT_NEAR(d.forward.residual, 2 * (sublayers * (n * D + n * (n + 1) * D) + n * n * D + n * D), 1e-6);
+}
+
+// Ten thousand million parameters, on any machine.
+TEST(Plan, LargeModelsArePlannedWithoutTheirMemory) {
+  RunConfig config = two_layers();
+  model::ModelConfig& m = config.model;
+  m.vocab_size = 129280, m.hidden_size = 2048, m.num_hidden_layers = 24, m.num_attention_heads = 16;
+  m.kv_lora_rank = 512, m.qk_nope_head_dim = 128, m.qk_rope_head_dim = 64, m.v_head_dim = 128;
+  m.intermediate_size = 10944, m.moe_intermediate_size = 1024, m.n_routed_experts = 64;
+  m.num_experts_per_tok = 6;
+  m.residual.type = residual::Type::Msar, m.residual.num_blocks = 8;
+  config.training.seq_length = 4096, config.training.micro_batch_size = 1;
+  const DryRun d = train::dry_run(config);
+  const std::int64_t parameters = d.memory.use[int(device::Purpose::Parameters)].peak;
+  EXPECT_GT(parameters, std::int64_t(4) * 10'000'000'000);
+  EXPECT_EQ(d.memory.use[int(device::Purpose::OptimizerState)].peak, 2 * (parameters - 23 * 64 * 4));
+  EXPECT_GT(d.memory.snapshot, 2 * parameters);
+}
+
+TEST(Throughput, ShareIsModelFlopsOfThePeak) {
+  RunConfig config = two_layers();
+  const double per_token = train::model_flops_per_token(config);
+  config.logging.peak_flops = 100 * per_token;
+  const train::Throughput given(config);
+  EXPECT_DOUBLE_EQ(given.flops(25), 25 * per_token);
+  EXPECT_DOUBLE_EQ(*given.share(25), 0.25);
+  config.recompute.granularity = Granularity::Full;
+  EXPECT_DOUBLE_EQ(*train::Throughput(config).share(25), 0.25) << "what is recomputed is no work done";
+  config.logging.peak_flops = 0;
+  EXPECT_FALSE(train::Throughput(config).share(25).has_value());
+  config.logging.peak_flops.reset();
+  const double share = *train::Throughput(config).share(1e9 / per_token);  // of 1 GFLOP/s
+  EXPECT_GT(share, 1e-6) << "below a PFLOP/s";
+  EXPECT_LT(share, 1) << "above a GFLOP/s";
+}
+
+}  // namespace
+}  // namespace strata::test
