@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <span>
 
 #include "base/error.h"
@@ -32,6 +33,18 @@ std::vector<std::string> names_of(const std::vector<std::string>& runs) {
   return names;
 }
 
+// Only a page that was drawn before is replaced.
+void check_output(const std::string& out) {
+  if (out.empty()) throw InputError("--out: \"\" is no file's name");
+  if (!fs::exists(out)) return;
+  if (!fs::is_regular_file(out)) throw InputError(concat("--out: ", out, " is no file that can be replaced"));
+  std::ifstream file(out);
+  std::string beginning(kPageBeginning.size(), '\0');
+  file.read(beginning.data(), std::streamsize(beginning.size()));
+  if (beginning != kPageBeginning)
+    throw InputError(concat("--out: ", out, " is there already and no page that this command drew"));
+}
+
 }  // namespace
 
 int plot(const PlotArguments& a) {
@@ -39,7 +52,7 @@ int plot(const PlotArguments& a) {
   for (const std::string& run : a.runs) runs.push_back({"", train::read_metrics(run)});
   const std::vector<std::string> names = names_of(a.runs);
   for (std::size_t i = 0; i < runs.size(); ++i) runs[i].name = names[i];
-  if (fs::is_directory(a.out)) throw InputError(concat("--out: ", a.out, " is a folder, expected a file"));
+  check_output(a.out);
   const std::string page = plot_page(runs);
   data::StagedFile file(a.out);
   file.write(std::as_bytes(std::span(page)));

@@ -98,7 +98,8 @@ void add_profile(Page& page, const std::string& prefix, const std::string& title
                  const std::string& x_label) {
   std::set<int> places;
   for (const std::string& rest : with_prefix(page.runs, prefix))
-    if (rest.find_first_not_of("0123456789") == std::string::npos) places.insert(std::stoi(rest));
+    if (!rest.empty() && rest.size() < 7 && rest.find_first_not_of("0123456789") == std::string::npos)
+      places.insert(std::stoi(rest));
   if (places.size() < 2) return;
   Chart chart{title, "last step; dashed: first", x_label, false, {}};
   for (std::size_t i = 0; i < page.runs.size(); ++i) {
@@ -235,11 +236,8 @@ std::string plot_page(const std::vector<PlottedRun>& runs) {
     sources +=
         concat(sources.empty() ? "" : "; ", run.name, ": ", run.metrics.path, ", to step ", last_step(run));
   const std::string title = escaped(listed(runs));
-  return concat(
-      "<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8>\n<meta name=viewport "
-      "content='width=device-width'>\n<title>strata: ",
-      title, "</title>\n<style>", kStyle, "</style></head>\n<body><h1>", title, "</h1>\n<p>",
-      escaped(sources), "</p>\n", last_values(runs), page.html, "</body></html>\n");
+  return concat(kPageBeginning, title, "</title>\n<style>", kStyle, "</style></head>\n<body><h1>", title,
+                "</h1>\n<p>", escaped(sources), "</p>\n", last_values(runs), page.html, "</body></html>\n");
 }
 
 }  // namespace strata::tools

@@ -1,11 +1,17 @@
 // The page that `strata plot` draws: curves of one run or several, profiles over depth, and a table.
 #pragma once
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "train/metrics_file.h"
 
 namespace strata::tools {
+
+// What every page begins with: it tells a page of this program from other files.
+constexpr std::string_view kPageBeginning =
+    "<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8>\n<meta name=viewport "
+    "content='width=device-width'>\n<title>strata: ";
 
 struct PlottedRun {
   std::string name;  // tells it from the others

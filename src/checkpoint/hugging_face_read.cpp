@@ -183,8 +183,9 @@ class Reader {
   void read_position_limit() {
     const JsonValue* v = take("max_position_embeddings");
     if (!v) return;
-    if (v->kind != Kind::Integer || v->integer < 1)
-      refuse("max_position_embeddings", *v, "an integer from 1");
+    constexpr std::int64_t kMost = std::int64_t(1) << 24;  // of training.seq_length
+    if (v->kind != Kind::Integer || v->integer < 1 || v->integer > kMost)
+      refuse("max_position_embeddings", *v, concat("an integer from 1 to ", kMost));
     found_.max_position_embeddings = v->integer;
   }
 

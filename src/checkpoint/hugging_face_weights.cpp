@@ -45,6 +45,9 @@ void split_experts(NamedWeights& weights, const WeightSet& set) {
     const NamedWeight whole = weights.all.at(name);
     const auto file = std::make_shared<const SafetensorsFile>(set.file_of(name));
     const bool is_pair = name.ends_with("gate_up_proj");
+    if (is_pair && whole.shape[1] % 2 != 0)
+      throw InputError(concat(weights.path, ": ", name, " has ", whole.shape[1],
+                              " rows an expert, expected as many of gate_proj as of up_proj"));
     const std::string prefix = name.substr(0, name.rfind('.') + 1);
     const std::vector<std::int64_t> shape{is_pair ? whole.shape[1] / 2 : whole.shape[1], whole.shape[2]};
     const std::int64_t size = shape[0] * shape[1];
@@ -53,8 +56,11 @@ void split_experts(NamedWeights& weights, const WeightSet& set) {
       for (int k = 0; k < (is_pair ? 2 : 1); ++k) {
         const char* part = !is_pair ? ".down_proj.weight" : k == 0 ? ".gate_proj.weight" : ".up_proj.weight";
         const std::int64_t from = (is_pair ? 2 * e + k : e) * size;
-        weights.all[concat(prefix, e, part)] = {
-            shape, whole.dtype, [file, name, from, size] { return file->floats(name, from, size); }};
+        const std::string single = concat(prefix, e, part);
+        const NamedWeight w{shape, whole.dtype,
+                            [file, name, from, size] { return file->floats(name, from, size); }};
+        if (!weights.all.emplace(single, w).second)
+          throw InputError(concat(weights.path, ": both ", single, " and ", name, " are there"));
       }
   }
 }

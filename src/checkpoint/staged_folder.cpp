@@ -109,7 +109,8 @@ std::vector<Leftover> find_leftovers(const std::string& parent) {
     if (hidden[0] != '.' || dash == std::string::npos || dot == std::string::npos || dot < 2) continue;
     const Leftover l{entry.path().string(), hidden.substr(1, dot - 1),
                      hidden.substr(dot + 1, dash - dot - 1)};
-    const bool is_ours = l.kind == "tmp" || l.kind == "old" || l.kind == "gone";
+    const bool is_ours = (l.kind == "tmp" || l.kind == "old" || l.kind == "gone") &&
+                         hidden.find_first_not_of("0123456789", dash + 1) == std::string::npos;
     if (is_ours && entry.is_directory(error)) found.push_back(l);
   }
   return found;

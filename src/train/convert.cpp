@@ -8,6 +8,8 @@
 #include "base/json_config.h"
 #include "checkpoint/hugging_face.h"
 #include "checkpoint/staged_folder.h"
+#include "checkpoint/steps.h"
+#include "checkpoint/summary.h"
 #include "data/tokenizer.h"
 #include "train/converted_weights.h"
 #include "train/logit_check.h"
@@ -43,11 +45,6 @@ void check_changes(const ModelSource& source, const RunConfig& target) {
   }
 }
 
-bool holds_folders(const fs::path& folder) {
-  const fs::directory_iterator each(folder);
-  return std::any_of(begin(each), end(each), [](const auto& entry) { return entry.is_directory(); });
-}
-
 // "out", for "out/" too.
 std::string plain_path(const std::string& path) {
   fs::path p = fs::path(path).lexically_normal();
@@ -57,25 +54,45 @@ std::string plain_path(const std::string& path) {
   return p.string();
 }
 
+// What convert writes; anything else in a folder was put there by somebody.
+bool is_own_file(const std::string& name) {
+  return name == "config.json" || name == "manifest.json" || name == "model.safetensors.index.json" ||
+         (name.starts_with("model") && name.ends_with(".safetensors"));
+}
+
+void check_place(const fs::path& target, const std::string& to) {
+  for (fs::path p = target.parent_path(); p != p.parent_path(); p = p.parent_path())
+    if (checkpoint::is_step_folder(p.string()) || !checkpoint::list_steps(p.string()).empty())
+      throw InputError(concat("--to: ", to, " lies among the checkpoints of ", p.string()));
+  if (fs::is_symlink(target))
+    throw InputError(concat("--to: ", to, " is a symbolic link; the folder itself is needed"));
+}
+
 void check_output(const std::string& to, const ModelSource& source, bool overwrite) {
   const fs::path target(to);
   const fs::path parent = fs::absolute(target).parent_path();
   if (!fs::is_directory(parent)) throw InputError(concat("--to: no folder ", parent.string()));
+  check_place(fs::absolute(target), to);
   if (!fs::exists(target)) return;
   if (!overwrite) throw InputError(concat("--to: ", to, " is there already; --overwrite replaces it"));
   if (fs::equivalent(target, source.folder)) throw InputError(concat("--to: ", to, " is what is converted"));
-  const bool is_model = fs::is_directory(target) && fs::exists(target / "config.json") &&
-                        !fs::exists(target / "state.json") && !holds_folders(target);
-  if (!is_model)
+  if (!fs::is_directory(target) || !fs::exists(target / "config.json"))
     throw InputError(concat("--to: ", to, " is no folder of a converted model, and is not overwritten"));
+  for (const fs::directory_entry& entry : fs::directory_iterator(target))
+    if (!is_own_file(entry.path().filename().string()))
+      throw InputError(concat("--to: ", to, " is not overwritten: ", entry.path().filename().string(),
+                              " in it is not of a converted model"));
 }
 
-// Of the resolved configuration what belongs to the model rather than to a run.
+// Of the resolved configuration what belongs to the model rather than to a run, and what its text was to it.
 std::string export_config(const RunConfig& config) {
   const Json all = Json::parse(config_json(config));
   Json j{{"model_type", all.at("model_type")}, {"model", all.at("model")}};
   j["training"]["seq_length"] = config.training.seq_length;
-  if (config.data.tokenizer) j["data"]["tokenizer"] = name_of(*config.data.tokenizer);
+  j["data"] = Json::object();
+  for (const char* key : {"tokenizer", "reset_attention_mask", "eod_mask_loss"})
+    if (all.at("data").contains(key) && !all.at("data").at(key).is_null())
+      j["data"][key] = all.at("data").at(key);
   return j.dump(2) + "\n";
 }
 
@@ -124,11 +141,11 @@ void clear_leftovers(checkpoint::Disk& disk, const std::string& to) {
 Conversion convert(const ConvertOptions& o) {
   const std::string to = plain_path(o.to);
   checkpoint::Disk disk(o.faults);
-  clear_leftovers(disk, to);  // a killed one may have left the folder that it was to replace
   Conversion c;
   c.source = open_model(o.from);
   c.origins = load_config_text(c.config, config_json(c.source.config), c.source.folder, o.overrides);
   check_changes(c.source, c.config);
+  clear_leftovers(disk, to);  // a killed one may have left the folder that it was to replace
   check_output(to, c.source, o.overwrite);
   const bool is_foreign = o.format == ModelFormat::HuggingFace, is_wide = holds_float64(c.source.weights);
   c.dtype = o.bfloat16 ? DType::BFloat16 : is_wide && !is_foreign ? DType::Float64 : DType::Float32;

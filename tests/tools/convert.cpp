@@ -177,6 +177,15 @@ TEST_F(Convert, ANewRunStartsFromIt) {
   EXPECT_EQ(state.at("step"), 1);
 }
 
+// What its text was to the model goes along: eval reads it the same way.
+TEST_F(Convert, KeepsHowDocumentsWereRead) {
+  expect_ok(train("runs/d", {"data.reset_attention_mask=true", "data.eod_mask_loss=true"}));
+  expect_ok(convert({"runs/d", "--to", "m", "--set", kMsar}));
+  const Json data = Json::parse(place.read("m/config.json")).at("data");
+  EXPECT_EQ(data.at("reset_attention_mask"), true);
+  EXPECT_EQ(data.at("eod_mask_loss"), true);
+}
+
 TEST_F(Convert, ItsOwnCheckpointsGoBeforeIt) {
   expect_ok(train("runs/a", {"checkpoint.load=runs/v"}));
   std::filesystem::remove_all(place.path("runs/v"));

@@ -573,6 +573,12 @@ TEST_F(WrongInput, Checkpoints) {
       {"convert from nothing", "", "checkpoint convert none --to m", "none: no such folder"},
       {"convert to what is there", "", "checkpoint convert runs/tiny --to runs",
        "--to: runs is there already; --overwrite replaces it"},
+      {"convert into the checkpoints", "",
+       "checkpoint convert runs/tiny --to runs/tiny/checkpoints/step_00000009",
+       "--to: runs/tiny/checkpoints/step_00000009 lies among the checkpoints of *"},
+      {"convert over a folder that has more", "folder m; write m/config.json {}; write m/main.py pass",
+       "checkpoint convert runs/tiny --to m --overwrite",
+       "--to: m is not overwritten: main.py in it is not of a converted model"},
       {"convert what is no vanilla model", "", "checkpoint convert runs/tiny --to m --residual mhc",
        "command line: model.residual.type \"msar\" -> \"mhc\": runs/tiny/checkpoints/step_00000002 is a msar "
        "model, and only a vanilla one can be given other residual connections"},
@@ -614,6 +620,9 @@ TEST_F(WrongInput, GenerateEvalAndPlot) {
        "nothing to evaluate on: --data NAME=PREFIX, or data.validation, names token files"},
       {"run not there", "", "plot runs/none --out page.html",
        "runs/none: there is no such run or file of metrics"},
+      {"page over the metrics", "", "plot runs/tiny --out runs/tiny/metrics.jsonl",
+       "--out: runs/tiny/metrics.jsonl is there already and no page that this command drew"},
+      {"page without a name", "", "plot runs/tiny --out ''", "--out: \"\" is no file's name"},
       {"no line of metrics", "write m.jsonl {}", "plot m.jsonl --out page.html", "m.jsonl: holds no metrics"},
   });
 }

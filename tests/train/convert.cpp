@@ -132,7 +132,12 @@ TEST_F(Convert, RefusesWhatCannotBe) {
   o = to_mhc();
   o.overwrite = true;
   fs::create_directory(to + "/photos");
-  EXPECT_NE(refusal(o).find("is no folder of a converted model, and is not overwritten"), std::string::npos);
+  EXPECT_NE(refusal(o).find("is not overwritten: photos in it is not of a converted model"),
+            std::string::npos);
+  fs::create_directory_symlink(to, place / "link");
+  o.to = place / "link";
+  EXPECT_NE(refusal(o).find("is a symbolic link"), std::string::npos);
+  EXPECT_TRUE(fs::exists(to + "/model.safetensors"));
   o.to = from;
   EXPECT_NE(refusal(o).find("is what is converted"), std::string::npos) << refusal(o);
 }

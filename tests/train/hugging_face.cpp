@@ -139,6 +139,15 @@ TEST_F(HuggingFace, FusedExpertsAndNamesOfTransformersFive) {
   config["num_local_experts"] = config["n_routed_experts"];
   config.erase("n_routed_experts");
   EXPECT_LE(difference(config, fused), 1e-9);
+  const std::string first = "model.layers.1.mlp.experts.";
+  fused[first + "0.up_proj.weight"] = golden.at(first + "0.up_proj.weight");
+  EXPECT_NE(refusal(config, fused).find("both " + first + "0.up_proj.weight and "), std::string::npos)
+      << refusal();
+  fused.erase(first + "0.up_proj.weight");
+  fused[first + "gate_up_proj"] = {{8, 33, 32}, std::vector<double>(8 * 33 * 32)};
+  EXPECT_NE(refusal(config, fused).find("gate_up_proj has 33 rows an expert, expected as many"),
+            std::string::npos)
+      << refusal();
 }
 
 TEST_F(HuggingFace, BalanceLossesAreNotTakenOver) {
@@ -184,6 +193,8 @@ TEST_F(HuggingFace, WhatIsNotComputedIsRefused) {
   says("n_group", nullptr, "lacks n_group");
   says("hidden_size", nullptr, "lacks hidden_size");
   says("hidden_size", "wide", R"(hidden_size is "wide")");
+  says("max_position_embeddings", 16777217,
+       "max_position_embeddings is 16777217, allowed is an integer from 1 to 16777216");
   says("qk_norm", true, "qk_norm is true, but this program does not know qk_norm");
   says("rope_theta", nullptr, "lacks rope_theta");
   config["qk_norm"] = false;
