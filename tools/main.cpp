@@ -238,12 +238,10 @@ void add_convert(CLI::App* checkpoint, ConvertArguments& a) {
   c->add_option("--format", a.format, "strata (as without it) or huggingface")
       ->check(CLI::IsMember({"strata", "huggingface"}))
       ->type_name("NAME");
-  CLI::Option* residual =
-      c->add_option("--residual", a.residual,
-                    "residual connections to give a vanilla model; --set model.residual.KEY=VALUE "
-                    "sets more of them")
-          ->check(CLI::IsMember({"vanilla", "attnres", "msar", "mhc", "attnres_mhc"}))
-          ->type_name("TYPE");
+  c->add_option("--residual", a.residual,
+                "residual connections to give a vanilla model, as in model.residual.type; --set "
+                "model.residual.KEY=VALUE sets more of them")
+      ->type_name("TYPE");
   c->add_option("--set", a.overrides, "set a key of the result, of those that change no logit; repeatable")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
@@ -253,14 +251,12 @@ void add_convert(CLI::App* checkpoint, ConvertArguments& a) {
           ->type_name("NAME");
   CLI::Option* shard =
       c->add_option("--max-shard-gb", a.max_shard_gb, "largest file for huggingface; 5 if not given")
-          ->check(CLI::PositiveNumber)
           ->type_name("GB");
   add_switch(c, "--overwrite", a.overwrite, "replace a converted model that is there");
-  c->final_callback([&a, residual, dtype, shard] {
+  c->final_callback([&a, dtype, shard] {
+    if (!(a.max_shard_gb > 0)) throw CLI::ValidationError("--max-shard-gb: a number above 0 is needed");
     if (a.format != "huggingface" && (!dtype->empty() || !shard->empty()))
       throw CLI::ValidationError("--dtype and --max-shard-gb need --format huggingface");
-    if (a.format == "huggingface" && !residual->empty() && a.residual != "vanilla")
-      throw CLI::ValidationError("--residual " + a.residual + " has no form in --format huggingface");
   });
 }
 

@@ -98,8 +98,8 @@ int report(const std::vector<train::Difference>& all) {
   return beyond == 0 ? 0 : 1;
 }
 
-model::HostBatch load_batch(const std::string& path, std::int64_t vocab_size) {
-  model::HostBatch batch = train::load_batch(path);
+HostBatch load_batch(const std::string& path, std::int64_t vocab_size) {
+  HostBatch batch = train::load_batch(path);
   try {
     batch.validate(vocab_size);
   } catch (const InputError& e) {
@@ -136,7 +136,7 @@ int trace(const TraceArguments& a) {
   }
   if (!a.out.empty()) check_output(a);
   if (config.backend.threads > 0) omp_set_num_threads(int(config.backend.threads));
-  const model::HostBatch batch = load_batch(a.batch, config.model.vocab_size);
+  const HostBatch batch = load_batch(a.batch, config.model.vocab_size);
   device::Device device;
   train::Trainer trainer(config, device);
   train::load_weights(trainer.store(), checkpoint::named_weights(checkpoint::WeightSet(a.weights)));

@@ -110,14 +110,15 @@ class Reader {
     const JsonValue* experts = nullptr;
     for (const char* key : {"n_routed_experts", "num_local_experts", "num_experts"})
       if (const JsonValue* v = take(key)) experts = v;
-    const bool has_experts = experts && experts->text != "0";
+    if (experts && !experts->is_number()) refuse("n_routed_experts", *experts, "a number");
+    const bool has_experts = experts && experts->integer != 0;
     for (const char* key :
          {"moe_intermediate_size", "num_experts_per_tok", "n_shared_experts", "n_group", "topk_group",
           "first_k_dense_replace", "routed_scaling_factor", "norm_topk_prob", "scoring_func", "topk_method"})
       known_.insert(key);
     allow("moe_layer_freq", {"1"});
     if (!has_experts) return;
-    set("n_routed_experts", experts->text.empty() ? experts->brief() : experts->text);
+    set("n_routed_experts", experts->text);
     for (const char* key : {"moe_intermediate_size", "num_experts_per_tok", "first_k_dense_replace",
                             "routed_scaling_factor", "norm_topk_prob"})
       pass(key, true);
@@ -174,6 +175,7 @@ class Reader {
 
   void note_balance(const std::string& key) {
     const JsonValue* v = take(key);
+    if (v && !v->is_number()) refuse(key, *v, "a number");
     if (v && v->real != 0)
       found_.notes.push_back(concat(key, " ", v->brief(),
                                     " is a choice of a training run and not taken over; --set ",
@@ -183,9 +185,9 @@ class Reader {
   void read_position_limit() {
     const JsonValue* v = take("max_position_embeddings");
     if (!v) return;
-    constexpr std::int64_t kMost = std::int64_t(1) << 24;  // of training.seq_length
-    if (v->kind != Kind::Integer || v->integer < 1 || v->integer > kMost)
-      refuse("max_position_embeddings", *v, concat("an integer from 1 to ", kMost));
+    const auto most = std::int64_t(dimension().high);  // of training.seq_length
+    if (v->kind != Kind::Integer || v->integer < 1 || v->integer > most)
+      refuse("max_position_embeddings", *v, concat("an integer from 1 to ", most));
     found_.max_position_embeddings = v->integer;
   }
 

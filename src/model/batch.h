@@ -9,9 +9,6 @@
 
 namespace strata::model {
 
-using strata::HostBatch;
-using strata::kIgnoreLabel;
-
 // What multi-token prediction predicts from: the row's next token (0 after the last), and the label after the
 // next, counted only where both labels are and both tokens are of one document.
 struct NextTokens {

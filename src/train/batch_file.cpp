@@ -5,7 +5,7 @@
 
 namespace strata::train {
 
-model::HostBatch load_batch(const std::string& path) {
+HostBatch load_batch(const std::string& path) {
   const checkpoint::SafetensorsFile file(path);
   const std::vector<std::int64_t> shape = file.at("input_ids").shape;
   if (shape.size() != 2 || shape[0] < 1 || shape[1] < 1)
@@ -18,16 +18,16 @@ model::HostBatch load_batch(const std::string& path) {
     if (file.has(name) && file.at(name).shape != shape)
       throw InputError(
           concat(path, ": ", name, " is ", text_of(file.at(name).shape), ", input_ids is ", text_of(shape)));
-  model::HostBatch batch{.rows = shape[0],
-                         .length = shape[1],
-                         .input_ids = file.integers("input_ids"),
-                         .labels = file.integers("labels"),
-                         .documents = {}};
+  HostBatch batch{.rows = shape[0],
+                  .length = shape[1],
+                  .input_ids = file.integers("input_ids"),
+                  .labels = file.integers("labels"),
+                  .documents = {}};
   if (file.has("doc_ids")) batch.documents = file.integers("doc_ids");
   return batch;
 }
 
-void save_batch(const std::string& path, const model::HostBatch& batch) {
+void save_batch(const std::string& path, const HostBatch& batch) {
   const std::vector<std::int64_t> shape{batch.rows, batch.length};
   checkpoint::SafetensorsWriter writer;
   writer.add_integers("input_ids", shape, batch.input_ids);

@@ -7,7 +7,7 @@
 namespace strata::train {
 
 // InputError on what is missing, unknown or does not fit.
-model::HostBatch load_batch(const std::string& path);
-void save_batch(const std::string& path, const model::HostBatch& batch);
+HostBatch load_batch(const std::string& path);
+void save_batch(const std::string& path, const HostBatch& batch);
 
 }  // namespace strata::train

@@ -60,8 +60,11 @@ bool is_own_file(const std::string& name) {
          (name.starts_with("model") && name.ends_with(".safetensors"));
 }
 
-void check_place(const fs::path& target, const std::string& to) {
-  for (fs::path p = target.parent_path(); p != p.parent_path(); p = p.parent_path())
+// Before anything beside it is touched.
+void check_place(const std::string& to) {
+  const fs::path target = fs::absolute(to), parent = target.parent_path();
+  if (!fs::is_directory(parent)) throw InputError(concat("--to: no folder ", parent.string()));
+  for (fs::path p = parent; p != p.parent_path(); p = p.parent_path())
     if (checkpoint::is_step_folder(p.string()) || !checkpoint::list_steps(p.string()).empty())
       throw InputError(concat("--to: ", to, " lies among the checkpoints of ", p.string()));
   if (fs::is_symlink(target))
@@ -70,9 +73,6 @@ void check_place(const fs::path& target, const std::string& to) {
 
 void check_output(const std::string& to, const ModelSource& source, bool overwrite) {
   const fs::path target(to);
-  const fs::path parent = fs::absolute(target).parent_path();
-  if (!fs::is_directory(parent)) throw InputError(concat("--to: no folder ", parent.string()));
-  check_place(fs::absolute(target), to);
   if (!fs::exists(target)) return;
   if (!overwrite) throw InputError(concat("--to: ", to, " is there already; --overwrite replaces it"));
   if (fs::equivalent(target, source.folder)) throw InputError(concat("--to: ", to, " is what is converted"));
@@ -145,6 +145,7 @@ Conversion convert(const ConvertOptions& o) {
   c.source = open_model(o.from);
   c.origins = load_config_text(c.config, config_json(c.source.config), c.source.folder, o.overrides);
   check_changes(c.source, c.config);
+  check_place(to);
   clear_leftovers(disk, to);  // a killed one may have left the folder that it was to replace
   check_output(to, c.source, o.overwrite);
   const bool is_foreign = o.format == ModelFormat::HuggingFace, is_wide = holds_float64(c.source.weights);

@@ -28,7 +28,7 @@ class FlopCounter final : public device::JobObserver {
 };
 
 // One micro-batch: every other one is like it.
-model::HostBatch zeros(const RunConfig& config) {
+HostBatch zeros(const RunConfig& config) {
   const TrainingSection& t = config.training;
   const std::vector<std::int64_t> all(std::size_t(t.micro_batch_size * t.seq_length), 0);
   return {.rows = t.micro_batch_size,
@@ -67,7 +67,7 @@ class Rehearsal {
 
   const RunConfig& config_;
   device::Device device_{{.mode = device::StreamMode::Dry, .guard = false, .fill_nan = false, .seed = 0}};
-  model::HostBatch batch_;
+  HostBatch batch_;
   FlopCounter flops_;
   Trainer trainer_;
 };

@@ -13,7 +13,7 @@ std::optional<Evaluation> evaluate(Trainer& trainer, const data::ValidationData&
   e.windows = windows;
   for (std::int64_t first = 0; first < windows; first += rows) {
     if (!go_on()) return std::nullopt;
-    const model::HostBatch batch = set.batch(first, std::min(rows, windows - first));
+    const HostBatch batch = set.batch(first, std::min(rows, windows - first));
     const std::int64_t labels = model::count(batch).labels;
     if (labels > 0) nats += trainer.evaluate(batch) * double(labels);
     e.labels += labels;

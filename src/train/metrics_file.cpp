@@ -18,6 +18,7 @@ fs::path file_of(const std::string& run) {
   if (!fs::exists(path))
     throw InputError(fs::is_directory(run) ? concat(run, ": has no metrics.jsonl, is it a run's folder?")
                                            : concat(run, ": there is no such run or file of metrics"));
+  if (!fs::is_regular_file(path)) throw InputError(concat(path.string(), ": is no regular file"));
   return path;
 }
 

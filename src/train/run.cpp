@@ -140,7 +140,7 @@ class Run {
 
   StepResult step() {
     const std::int64_t rows = config_.training.batch_size();
-    const model::HostBatch batch = data_.train.batch(progress_.samples, rows);
+    const HostBatch batch = data_.train.batch(progress_.samples, rows);
     StepResult r = observed_gradients(batch);
     inject(r);
     const std::string fault = judge(r);
@@ -158,7 +158,7 @@ class Run {
   }
 
   // Gradients, with a closer look where the step is due for one.
-  StepResult observed_gradients(const model::HostBatch& batch) {
+  StepResult observed_gradients(const HostBatch& batch) {
     closer_look_.clear();
     const std::int64_t step = progress_.step + 1, interval = config_.logging.metrics_interval;
     if (interval == 0 || (step != 1 && step != steps_ && step % interval != 0))
@@ -197,7 +197,7 @@ class Run {
     return "";
   }
 
-  void pass_over(const StepResult& r, const std::string& fault, const model::HostBatch& batch) {
+  void pass_over(const StepResult& r, const std::string& fault, const HostBatch& batch) {
     trainer_.skip();
     ++progress_.skipped;
     ++progress_.skipped_in_a_row;

@@ -72,7 +72,7 @@ void RunFolder::describe(const RunConfig& config, const std::vector<ValueOrigin>
   write_text(path_ + "/origins.json", origins_json(origins));
 }
 
-std::string RunFolder::record_skipped(std::int64_t step, const model::HostBatch& batch) const {
+std::string RunFolder::record_skipped(std::int64_t step, const HostBatch& batch) const {
   const std::string folder = path_ + "/skipped";
   make_folder(folder);
   const std::string path = concat(folder, "/", checkpoint::step_name(step), ".safetensors");

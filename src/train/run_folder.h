@@ -26,7 +26,7 @@ class RunFolder {
   // Writes config.json and origins.json.
   void describe(const RunConfig& config, const std::vector<ValueOrigin>& origins) const;
   // Writes a batch for `strata trace` to skipped/step_00000012.safetensors; returns the path.
-  std::string record_skipped(std::int64_t step, const model::HostBatch& batch) const;
+  std::string record_skipped(std::int64_t step, const HostBatch& batch) const;
 
  private:
   std::string path_, metrics_;

@@ -25,15 +25,14 @@ class Collector final : public Observer {
 };
 
 // [T,C] of each micro-batch -> [B,S,C].
-TraceTensor join_rows(const std::vector<Collector::Part>& parts, const model::HostBatch& batch) {
+TraceTensor join_rows(const std::vector<Collector::Part>& parts, const HostBatch& batch) {
   TraceTensor t{{batch.rows, batch.length, parts.at(0).dims[1]}, {}};
   for (const auto& p : parts) t.values.insert(t.values.end(), p.values.begin(), p.values.end());
   return t;
 }
 
 // [M,N,T] of each micro-batch -> [M,N,B,S]; without the first axis where M is 1 and `drop_views`.
-TraceTensor join_last(const std::vector<Collector::Part>& parts, const model::HostBatch& batch,
-                      bool drop_views) {
+TraceTensor join_last(const std::vector<Collector::Part>& parts, const HostBatch& batch, bool drop_views) {
   const std::int64_t M = parts.at(0).dims[0], N = parts.at(0).dims[1];
   TraceTensor t{{M, N, batch.rows, batch.length}, {}};
   if (drop_views) t.shape.erase(t.shape.begin());
@@ -45,7 +44,7 @@ TraceTensor join_last(const std::vector<Collector::Part>& parts, const model::Ho
   return t;
 }
 
-void add_observed(TraceTensors& out, const Collector& seen, const model::HostBatch& batch, bool drop_views) {
+void add_observed(TraceTensors& out, const Collector& seen, const HostBatch& batch, bool drop_views) {
   for (const auto& [name, parts] : seen.parts()) {
     if (name == "logits")
       out[name] = join_rows(parts, batch);
@@ -69,8 +68,7 @@ void add_trained(TraceTensors& out, Trainer& trainer, device::Device& device) {
 
 }  // namespace
 
-TraceTensors trace(Trainer& trainer, const RunConfig& config, const model::HostBatch& batch,
-                   std::int64_t steps) {
+TraceTensors trace(Trainer& trainer, const RunConfig& config, const HostBatch& batch, std::int64_t steps) {
   device::Device& device = trainer.device();
   Collector seen(device);
   trainer.reset_loads();

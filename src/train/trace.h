@@ -16,8 +16,7 @@ struct TraceTensor {
 using TraceTensors = std::map<std::string, TraceTensor>;
 
 // One forward and backward, then `steps` optimiser steps on the same batch (train.*, trained.*).
-TraceTensors trace(Trainer& trainer, const RunConfig& config, const model::HostBatch& batch,
-                   std::int64_t steps);
+TraceTensors trace(Trainer& trainer, const RunConfig& config, const HostBatch& batch, std::int64_t steps);
 
 struct Difference {
   std::string name;

@@ -34,7 +34,7 @@ Tape::Options Trainer::tape_options(Observer* observer) const {
           .observer = observer};
 }
 
-void Trainer::micro_batch(const model::HostBatch& rows, const model::Counts& counts, Observer* observer) {
+void Trainer::micro_batch(const HostBatch& rows, const model::Counts& counts, Observer* observer) {
   const model::MicroBatch batch = model::upload(device_, rows, config_.model.has_mtp());
   Tape tape(device_, tape_options(observer));
   const model::StageOptions options{.recompute_layers = config_.recompute.granularity == Granularity::Full};
@@ -48,7 +48,7 @@ void Trainer::micro_batch(const model::HostBatch& rows, const model::Counts& cou
   token_losses_.insert(token_losses_.end(), mine.begin(), mine.end());
 }
 
-StepResult Trainer::gradients(const model::HostBatch& global, Observer* observer) {
+StepResult Trainer::gradients(const HostBatch& global, Observer* observer) {
   STRATA_CHECK(optimizer_, "a trainer for evaluation has no gradients");
   const model::Counts counts = model::count(global);
   token_losses_.clear();
@@ -91,18 +91,17 @@ void Trainer::reset_loads() {
   for (nn::Moe* moe : stage_->moes()) device_.compute().run(kernels::Fill{.y = moe->load(), .value = 0});
 }
 
-StepResult Trainer::step(const model::HostBatch& global) {
+StepResult Trainer::step(const HostBatch& global) {
   const StepResult result = gradients(global);
   update(result);
   return result;
 }
 
-double Trainer::evaluate(const model::HostBatch& global) {
+double Trainer::evaluate(const HostBatch& global) {
   const model::Counts counts = model::count(global);
   device_.compute().run(kernels::Fill{.y = losses_, .value = 0});
   for (std::int64_t row = 0; row < global.rows; row += config_.training.micro_batch_size) {
-    const model::HostBatch rows =
-        global.slice(row, std::min(global.rows, row + config_.training.micro_batch_size));
+    const HostBatch rows = global.slice(row, std::min(global.rows, row + config_.training.micro_batch_size));
     const model::MicroBatch batch = model::upload(device_, rows, config_.model.has_mtp());
     Tape tape(device_, {.recording = false, .recompute = {}, .observer = nullptr, .replay = true});
     accumulate(tape, stage_->forward(tape, batch, counts).lm, losses_.slice(0, 1));

@@ -27,9 +27,9 @@ class Trainer {
 
   // One optimiser step on a global batch, in micro-batches of training.micro_batch_size rows: gradients() and
   // update().
-  StepResult step(const model::HostBatch& global);
+  StepResult step(const HostBatch& global);
   // Gradients of a global batch: they stay in the store. An observer is asked in every micro-batch.
-  StepResult gradients(const model::HostBatch& global, Observer* observer = nullptr);
+  StepResult gradients(const HostBatch& global, Observer* observer = nullptr);
   // Ends the step that gradients() began: clips, updates the weights and the router biases.
   void update(const StepResult& result);
   // Ends it without an update: weights, moments and router biases stay, expert loads count from zero again.
@@ -38,7 +38,7 @@ class Trainer {
   std::int64_t steps() const { return steps_; }
   void set_steps(std::int64_t steps, std::int64_t updates);
   // Mean loss per counted token (no auxiliary losses), without gradients.
-  double evaluate(const model::HostBatch& global);
+  double evaluate(const HostBatch& global);
 
   // Expert loads count from zero again.
   void reset_loads();
@@ -52,7 +52,7 @@ class Trainer {
 
  private:
   Tape::Options tape_options(Observer* observer) const;
-  void micro_batch(const model::HostBatch& rows, const model::Counts& counts, Observer* observer);
+  void micro_batch(const HostBatch& rows, const model::Counts& counts, Observer* observer);
 
   const RunConfig& config_;
   device::Device& device_;

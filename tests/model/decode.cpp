@@ -51,7 +51,7 @@ double worst_token(const std::vector<double>& got, const std::vector<double>& wa
 
 void expect_same_logits(const model::ModelConfig& config, std::int64_t length, const std::vector<Cuts>& ways,
                         DType compute, double tolerance) {
-  const model::HostBatch batch = small_batch(config, 1, length, 5, false);
+  const HostBatch batch = small_batch(config, 1, length, 5, false);
   ModelRun run;
   run.compute = compute;
   const ModelResult whole = run_model(config, batch, run);
@@ -147,7 +147,7 @@ TEST(DecodeOther, OneViewAndAKernelLongerThanTheText) {
 
 TEST(DecodeOther, TheSameBitsAtAnyThreadCount) {
   const model::ModelConfig config = msar();
-  const model::HostBatch batch = small_batch(config, 1, 40, 5, false);
+  const HostBatch batch = small_batch(config, 1, 40, 5, false);
   const Values weights = run_model(config, batch).weights;
   Ready model(config, weights, DType::Float32);
   const int threads = omp_get_max_threads();
@@ -160,7 +160,7 @@ TEST(DecodeOther, TheSameBitsAtAnyThreadCount) {
 
 TEST(DecodeOther, LeavesExpertLoadsAlone) {
   const model::ModelConfig config = msar();
-  const model::HostBatch batch = small_batch(config, 1, 9, 5, false);
+  const HostBatch batch = small_batch(config, 1, 9, 5, false);
   Ready model(config, run_model(config, batch).weights, DType::Float64);
   model.logits(batch.input_ids, {4, 1});
   for (nn::Moe* moe : model.stage.moes())
@@ -172,7 +172,7 @@ TEST(DecodeOther, LeavesExpertLoadsAlone) {
 TEST(DecodeOther, KeepsNoMoreThanItReads) {
   constexpr std::int64_t kCapacity = 100;
   const auto kept = [&](const model::ModelConfig& config) {
-    const model::HostBatch batch = small_batch(config, 1, 20, 5, false);
+    const HostBatch batch = small_batch(config, 1, 20, 5, false);
     Ready model(config, run_model(config, batch).weights, DType::Float64);
     model::Decoder decoder(model.stage, model.device, kCapacity);
     decoder.feed(batch.input_ids);
@@ -191,7 +191,7 @@ TEST(DecodeOther, KeepsNoMoreThanItReads) {
 
 TEST(DecodeOther, RefusesWhatDoesNotFit) {
   const model::ModelConfig config = msar();
-  const model::HostBatch batch = small_batch(config, 1, 9, 5, false);
+  const HostBatch batch = small_batch(config, 1, 9, 5, false);
   Ready model(config, run_model(config, batch).weights, DType::Float64);
   model::Decoder decoder(model.stage, model.device, 10);
   EXPECT_NO_THROW(decoder.feed(batch.input_ids));

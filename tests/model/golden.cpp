@@ -61,7 +61,7 @@ class Golden : public ::testing::TestWithParam<const char*> {
     device::Device device(device_options());
     train::Trainer trainer(config, device);
     train::load_weights(trainer.store(), checkpoint::SafetensorsFile(dir + "/model.safetensors"));
-    const model::HostBatch batch = train::load_batch(dir + "/batch.safetensors");
+    const HostBatch batch = train::load_batch(dir + "/batch.safetensors");
     const train::TraceTensors ours = train::trace(trainer, config, batch, 5);
     const checkpoint::SafetensorsFile expected(dir + "/expected.safetensors");
     const auto all =

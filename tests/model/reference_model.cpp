@@ -15,7 +15,7 @@ struct OddModel {
   std::function<void(model::ModelConfig&)> change;
   std::int64_t rows = 2, length = 13;
   bool documents = true;
-  std::function<void(model::HostBatch&)> change_batch = {};
+  std::function<void(HostBatch&)> change_batch = {};
   friend void PrintTo(const OddModel& m, std::ostream* out) { *out << m.name; }
 };
 
@@ -175,7 +175,7 @@ class OddModels : public ::testing::TestWithParam<OddModel> {
   }
 
   model::ModelConfig config;
-  model::HostBatch batch;
+  HostBatch batch;
   ModelRun run;
   std::map<std::string, Dims> shapes;
   ModelResult ours;

@@ -6,12 +6,13 @@ namespace strata::reference {
 Array linear(const Array& x, const Array& weight) {
   const int64_t in = weight.dim(1), out = weight.dim(0), rows = x.size() / in;
   require(x.dim(-1) == in, "linear: x and weight disagree");
-  const Array flat = x.reshaped({rows, in});
   Array y({rows, out});
   for (int64_t r = 0; r < rows; ++r) {
+    const double* row = &x.data[size_t(r * in)];
     for (int64_t o = 0; o < out; ++o) {
+      const double* w = &weight.data[size_t(o * in)];
       double sum = 0.0;
-      for (int64_t i = 0; i < in; ++i) sum += flat(r, i) * weight(o, i);
+      for (int64_t i = 0; i < in; ++i) sum += row[i] * w[i];
       y(r, o) = sum;
     }
   }

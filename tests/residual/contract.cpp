@@ -10,7 +10,7 @@ namespace {
 class Contract : public ::testing::TestWithParam<Variant> {
  protected:
   model::ModelConfig config = small_config(GetParam().config);
-  model::HostBatch batch = small_batch(config, 2, 13);
+  HostBatch batch = small_batch(config, 2, 13);
 
   // An expert that no token chose; in the hybrid, a retrieval from one source, and H_res where a block opens.
   bool may_be_idle(const std::string& name) const {
@@ -143,7 +143,7 @@ constexpr double kRounding = 1e-12;
 TEST_P(Contract, ATokenChangesNothingBeforeIt) {
   const ModelResult before = run_model(config, batch);
   for (const std::int64_t t : {1, 6, 12}) {
-    model::HostBatch changed = batch;
+    HostBatch changed = batch;
     changed.input_ids[t] = (changed.input_ids[t] + 5) % config.vocab_size;
     const ModelResult after = run_model(config, changed);
     const std::int64_t V = config.vocab_size;
@@ -160,7 +160,7 @@ TEST_P(Contract, ATokenChangesNothingBeforeIt) {
 
 TEST_P(Contract, DocumentsAreIsolated) {
   const ModelResult before = run_model(config, batch);
-  model::HostBatch changed = batch;
+  HostBatch changed = batch;
   for (std::int64_t t = 0; t < batch.length / 2; ++t)
     changed.input_ids[t] = (batch.input_ids[t] + 1 + t) % config.vocab_size;
   const ModelResult after = run_model(config, changed);

@@ -21,19 +21,6 @@ Dims dims_of(const std::vector<std::int64_t>& shape) {
   return d;
 }
 
-Array normal(const std::vector<std::int64_t>& shape, std::uint64_t seed, const std::string& name,
-             double scale, double shift) {
-  Array a(shape);
-  const Philox random(seed, name);
-  for (std::size_t i = 0; i < a.data.size(); ++i) a.data[i] = shift + scale * random.normal(i);
-  return a;
-}
-
-double rounded(double v, DType type) {
-  if (type == DType::Float64) return v;
-  return type == DType::Float32 ? double(float(v)) : double(float(bfloat16(float(v))));
-}
-
 DType type_of(const OpInput& in, DType compute) {
   return in.kind == OpInput::Activation || in.kind == OpInput::Weight ? compute : acc_of(compute);
 }
@@ -42,6 +29,19 @@ bool is_weight(const OpInput& in) { return in.kind == OpInput::Weight || in.kind
 constexpr double kPrefill = 0.25;  // what accumulated gradients start from; exact in every type
 
 }  // namespace
+
+Array normal(const std::vector<std::int64_t>& shape, DType type, std::uint64_t seed, const std::string& name,
+             double scale, double shift) {
+  Array a(shape);
+  const Philox random(seed, name);
+  for (std::size_t i = 0; i < a.data.size(); ++i) {
+    const double v = shift + scale * random.normal(i);
+    a.data[i] = type == DType::Float64   ? v
+                : type == DType::Float32 ? double(float(v))
+                                         : double(float(bfloat16(float(v))));
+  }
+  return a;
+}
 
 struct RunOptions {
   DType compute = DType::Float64;
@@ -167,21 +167,15 @@ RunResult execute(const OpCase& op, const Arrays& inputs, const std::vector<Arra
 
 Arrays make_inputs(const OpCase& op, DType compute) {
   Arrays arrays;
-  for (const OpInput& in : op.inputs()) {
-    Array a = normal(in.shape, op.seed, in.name, in.scale, in.shift);
-    for (double& v : a.data) v = rounded(v, type_of(in, compute));
-    arrays[in.name] = std::move(a);
-  }
+  for (const OpInput& in : op.inputs())
+    arrays[in.name] = normal(in.shape, type_of(in, compute), op.seed, in.name, in.scale, in.shift);
   return arrays;
 }
 
 std::vector<Array> make_cotangents(const OpCase& op, const std::vector<Array>& outputs) {
   std::vector<Array> cotangents;
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    Array c = normal(outputs[i].shape, op.seed, "cotangent" + std::to_string(i), 1, 0);
-    for (double& v : c.data) v = rounded(v, DType::BFloat16);  // exact in every type
-    cotangents.push_back(std::move(c));
-  }
+  for (std::size_t i = 0; i < outputs.size(); ++i)  // bfloat16: exact in every type
+    cotangents.push_back(normal(outputs[i].shape, DType::BFloat16, op.seed, "cotangent" + std::to_string(i)));
   return cotangents;
 }
 

@@ -54,6 +54,10 @@ class OpCase {
 // Runs every check; failures are GoogleTest failures that name the check and the tensor.
 void check_op(const OpCase& op);
 
+// shift + scale * normal numbers, of the stream `name` of `seed`, rounded to `type`.
+reference::Array normal(const std::vector<std::int64_t>& shape, DType type, std::uint64_t seed,
+                        const std::string& name, double scale = 1, double shift = 0);
+
 // Uploads a host array / int ids as a tensor (for non-differentiable arguments: labels, documents, indices).
 Tensor upload(device::Device& device, const reference::Array& values, DType dtype);
 Tensor upload_int(device::Device& device, const std::vector<std::int64_t>& values, Dims dims,

@@ -148,10 +148,10 @@ model::ModelConfig small_config(const residual::Config& residual) {
   return c;
 }
 
-model::HostBatch small_batch(const model::ModelConfig& config, std::int64_t rows, std::int64_t length,
-                             std::uint64_t seed, bool documents) {
+HostBatch small_batch(const model::ModelConfig& config, std::int64_t rows, std::int64_t length,
+                      std::uint64_t seed, bool documents) {
   const Philox random(seed, "batch");
-  model::HostBatch b{.rows = rows, .length = length, .input_ids = {}, .labels = {}, .documents = {}};
+  HostBatch b{.rows = rows, .length = length, .input_ids = {}, .labels = {}, .documents = {}};
   for (std::int64_t i = 0; i < rows * length; ++i) {
     b.input_ids.push_back(std::int64_t(random.bits(3 * i) % std::uint64_t(config.vocab_size)));
     const bool counted = random.uniform(3 * i + 1) < 0.85;
@@ -162,7 +162,7 @@ model::HostBatch small_batch(const model::ModelConfig& config, std::int64_t rows
   return b;
 }
 
-ModelResult run_model(const model::ModelConfig& config, const model::HostBatch& batch, const ModelRun& run) {
+ModelResult run_model(const model::ModelConfig& config, const HostBatch& batch, const ModelRun& run) {
   device::Device device(device_options());
   Side side(device, config, {0, int(config.num_hidden_layers), true, true}, run);
   const model::Counts counts = model::count(batch);
@@ -186,8 +186,7 @@ ModelResult run_model(const model::ModelConfig& config, const model::HostBatch& 
   return result;
 }
 
-CutResult run_cut(const model::ModelConfig& config, const model::HostBatch& batch, int cut,
-                  const ModelRun& run) {
+CutResult run_cut(const model::ModelConfig& config, const HostBatch& batch, int cut, const ModelRun& run) {
   device::Device device(device_options());
   const int layers = int(config.num_hidden_layers);
   Side low(device, config, {0, cut, true, false}, run), high(device, config, {cut, layers, false, true}, run);

@@ -24,8 +24,8 @@ std::vector<Variant> residual_variants();
 model::ModelConfig small_config(const residual::Config& residual);
 
 // Random tokens, some labels not counted, the rows split into documents.
-model::HostBatch small_batch(const model::ModelConfig& config, std::int64_t rows, std::int64_t length,
-                             std::uint64_t seed = 1, bool documents = true);
+HostBatch small_batch(const model::ModelConfig& config, std::int64_t rows, std::int64_t length,
+                      std::uint64_t seed = 1, bool documents = true);
 
 struct ModelRun {
   DType compute = DType::Float64;
@@ -45,8 +45,7 @@ struct ModelResult {
   std::vector<std::vector<double>> loads;
   std::map<std::string, std::vector<double>> observed;
 };
-ModelResult run_model(const model::ModelConfig& config, const model::HostBatch& batch,
-                      const ModelRun& run = {});
+ModelResult run_model(const model::ModelConfig& config, const HostBatch& batch, const ModelRun& run = {});
 
 // Layers [0, cut) and [cut, L) as two stages with stores of their own, joined only by what boundary()
 // declares.
@@ -55,7 +54,7 @@ struct CutResult {
   std::map<std::string, std::vector<double>> sealed;  // values that crossed and will not change again
   std::string boundary_fault;                         // empty: state == boundary
 };
-CutResult run_cut(const model::ModelConfig& config, const model::HostBatch& batch, int cut,
+CutResult run_cut(const model::ModelConfig& config, const HostBatch& batch, int cut,
                   const ModelRun& run = {});
 
 }  // namespace strata::test

@@ -125,7 +125,13 @@ TEST_F(Convert, WrongUsage) {
   says({"runs/v", "--to", "m", "--dtype", "bfloat16"},
        "checkpoint convert: --dtype and --max-shard-gb need --format huggingface");
   says({"runs/v", "--to", "m", "--format", "huggingface", "--residual", "mhc"},
-       "checkpoint convert: --residual mhc has no form in --format huggingface");
+       "model.residual.type mhc has no form in Hugging Face's deepseek_v3 or deepseek_v2: only vanilla has; "
+       "--format strata writes all");
+  says({"runs/v", "--to", "m", "--format", "huggingface", "--max-shard-gb", "nan"},
+       "checkpoint convert: --max-shard-gb: a number above 0 is needed");
+  says({"runs/v", "--to", "m", "--residual", "mch"},
+       "command line: model.residual.type is \"mch\", allowed is \"vanilla\", \"attnres\", \"msar\", \"mhc\" "
+       "or \"attnres_mhc\"");
   says({"none", "--to", "m"}, "none: no such folder");
   says({"text.bin", "--to", "m"}, "text.bin is no folder; the folder of a model is needed");
   says({".", "--to", "m"}, ". holds no model: neither step_... folders, nor manifest.json, nor config.json");

@@ -16,7 +16,9 @@ namespace {
 std::string content(const std::filesystem::path& file) {
   std::ifstream stream(file, std::ios::binary);
   EXPECT_TRUE(stream) << "cannot read " << file;
-  return {std::istreambuf_iterator<char>(stream), {}};
+  std::ostringstream bytes;
+  if (stream.peek() != EOF) bytes << stream.rdbuf();
+  return bytes.str();
 }
 
 }  // namespace

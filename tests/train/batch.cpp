@@ -10,8 +10,7 @@ namespace strata::test {
 namespace {
 
 using Ids = std::vector<std::int64_t>;
-using model::HostBatch;
-constexpr std::int64_t kNo = model::kIgnoreLabel;
+constexpr std::int64_t kNo = kIgnoreLabel;
 
 // Two rows of four; the last label of row 0 and the first of row 1 are not counted.
 HostBatch sample() {

@@ -219,6 +219,16 @@ TEST_F(Convert, KilledAnywhereItLeavesAWholeFolderOrNone) {
   EXPECT_EQ(names(), (std::vector<std::string>{"from", "to"})) << "what killed ones left is gone";
 }
 
+// Hidden folders of the user's are no leftovers, whatever they are called.
+TEST_F(Convert, TakesOnlyItsOwnForLeftovers) {
+  const std::vector<std::string> kept{".to.old-backup", ".to.tmp-notes"};
+  for (const std::string& name : kept) fs::create_directory(place / name);
+  fs::create_directory(place / ".to.tmp-4711");
+  train::convert(to_mhc());
+  for (const std::string& name : kept) EXPECT_TRUE(fs::exists(place / name)) << name;
+  EXPECT_FALSE(fs::exists(place / ".to.tmp-4711"));
+}
+
 TEST_F(Convert, AFailedReplacementPutsBackWhatWasThere) {
   train::convert(to_mhc());
   const std::string before = read_file(to + "/manifest.json");

@@ -17,7 +17,7 @@ namespace {
 constexpr std::int64_t kLength = 7, kRows = 3, kSteps = 3;
 
 // The batches of the first steps.
-std::vector<model::HostBatch> batches(const Folder& folder, const std::string& data, std::int64_t seed) {
+std::vector<HostBatch> batches(const Folder& folder, const std::string& data, std::int64_t seed) {
   train::RunConfig c;
   c.run.seed = seed;
   c.run.output_dir = folder / ("run" + std::to_string(seed));
@@ -29,7 +29,7 @@ std::vector<model::HostBatch> batches(const Folder& folder, const std::string& d
   train::RunOptions options;
   for (std::int64_t step = 1; step <= kSteps; ++step) options.faults.nan_at_step.insert(step);
   train::run(c, {}, options);
-  std::vector<model::HostBatch> all;
+  std::vector<HostBatch> all;
   for (std::int64_t step = 1; step <= kSteps; ++step)
     all.push_back(
         train::load_batch(concat(*c.run.output_dir, "/skipped/step_0000000", step, ".safetensors")));
@@ -44,9 +44,9 @@ TEST(RunData, SeedChoosesTheOrderAndStepsGoThroughIt) {
     data::DataSection section;
     section.train = {{.path = data}};
     data::TrainingData order(section, kLength, std::uint64_t(seed), 1000, kRows * kSteps);
-    const std::vector<model::HostBatch> read = batches(folder, data, seed);
+    const std::vector<HostBatch> read = batches(folder, data, seed);
     for (std::int64_t step = 0; step < kSteps; ++step) {
-      const model::HostBatch want = order.batch(step * kRows, kRows);
+      const HostBatch want = order.batch(step * kRows, kRows);
       EXPECT_EQ(read[std::size_t(step)].input_ids, want.input_ids)
           << "step " << step + 1 << ", seed " << seed;
       EXPECT_EQ(read[std::size_t(step)].labels, want.labels);

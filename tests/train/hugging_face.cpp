@@ -193,6 +193,8 @@ TEST_F(HuggingFace, WhatIsNotComputedIsRefused) {
   says("n_group", nullptr, "lacks n_group");
   says("hidden_size", nullptr, "lacks hidden_size");
   says("hidden_size", "wide", R"(hidden_size is "wide")");
+  says("n_routed_experts", "8", R"(n_routed_experts is "8", allowed is a number)");
+  says("aux_loss_alpha", "small", R"(aux_loss_alpha is "small", allowed is a number)");
   says("max_position_embeddings", 16777217,
        "max_position_embeddings is 16777217, allowed is an integer from 1 to 16777216");
   says("qk_norm", true, "qk_norm is true, but this program does not know qk_norm");

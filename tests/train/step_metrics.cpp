@@ -34,7 +34,7 @@ train::RunConfig small_run(residual::Type type) {
 struct Training {
   explicit Training(const train::RunConfig& c)
       : config(c), device(device_options()), trainer(config, device) {}
-  model::HostBatch batch(std::uint64_t seed) { return small_batch(config.model, kRows, kLength, seed); }
+  HostBatch batch(std::uint64_t seed) { return small_batch(config.model, kRows, kLength, seed); }
 
   train::RunConfig config;
   device::Device device;

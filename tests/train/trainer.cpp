@@ -138,7 +138,7 @@ class ByHand {
   std::map<std::string, State> weights_;
 };
 
-model::HostBatch batch_of(const Training& run, std::uint64_t seed, std::int64_t rows = kRows) {
+HostBatch batch_of(const Training& run, std::uint64_t seed, std::int64_t rows = kRows) {
   return small_batch(run.config.model, rows, kLength, seed);
 }
 
@@ -199,7 +199,7 @@ TEST(Trainer, LossIsTheSumOfItsPartsAndTokenLossesAreItsTokens) {
   struct : Observer {
     void observe(const std::string&, const Tensor&) override {}
   } observer;
-  const model::HostBatch batch = batch_of(run, 1);
+  const HostBatch batch = batch_of(run, 1);
   run->gradients(batch_of(run, 2), &observer);
   const StepResult r = run->gradients(batch, &observer);
   EXPECT_GT(r.aux_loss, 0);
@@ -221,9 +221,9 @@ TEST(Trainer, MicroBatchesAddUpToTheSameStep) {
   train::RunConfig config = small_run();
   config.training.micro_batch_size = kRows;
   Training whole(config);
-  model::HostBatch batch = batch_of(whole, 1);
+  HostBatch batch = batch_of(whole, 1);
   for (std::size_t i = 0; i < batch.labels.size(); ++i)
-    if (i < kLength || (i < 2 * kLength && i % 4 != 0)) batch.labels[i] = model::kIgnoreLabel;
+    if (i < kLength || (i < 2 * kLength && i % 4 != 0)) batch.labels[i] = kIgnoreLabel;
   const StepResult want = whole->gradients(batch);
   const Values grads = whole.grads();
   for (const std::int64_t rows : {2, 1, 3}) {
@@ -246,13 +246,13 @@ TEST(Trainer, AMicroBatchWithoutLabelsAddsNothing) {
   train::RunConfig config = small_run();
   config.model.seq_aux_loss_coef = config.model.router_z_loss_coef = 0;
   Training half(config), run(config);
-  model::HostBatch batch = batch_of(run, 1);
-  std::fill(batch.labels.begin() + 2 * kLength, batch.labels.end(), model::kIgnoreLabel);
+  HostBatch batch = batch_of(run, 1);
+  std::fill(batch.labels.begin() + 2 * kLength, batch.labels.end(), kIgnoreLabel);
   const StepResult want = half->gradients(batch.slice(0, 2)), r = run->gradients(batch);
   EXPECT_EQ(r.loss, want.loss);
   EXPECT_EQ(r.grad_norm, want.grad_norm);
   expect_same(half.grads(), run.grads());
-  std::fill(batch.labels.begin(), batch.labels.end(), model::kIgnoreLabel);
+  std::fill(batch.labels.begin(), batch.labels.end(), kIgnoreLabel);
   const StepResult none = run->gradients(batch);  // no label at all
   EXPECT_EQ(none.loss, 0);
   EXPECT_EQ(none.grad_norm, 0);
@@ -372,7 +372,7 @@ TEST(Trainer, SmallStepsOfRouterBiasesAreKeptInBFloat16RunsAndCheckpoints) {
 TEST(Trainer, EvaluatesToTheLossOfTheGradients) {
   Training run;
   for (const std::int64_t rows : {4, 3, 1}) {
-    const model::HostBatch batch = batch_of(run, 7, rows);
+    const HostBatch batch = batch_of(run, 7, rows);
     EXPECT_NEAR(run->evaluate(batch), run->gradients(batch).lm_loss, 1e-13) << rows;
   }
 }

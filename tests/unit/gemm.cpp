@@ -4,7 +4,6 @@
 
 #include <cmath>
 
-#include "base/philox.h"
 #include "kernels/jobs.h"
 #include "reference/linear.h"
 #include "support/op_case.h"
@@ -19,16 +18,8 @@ struct Size {
   std::int64_t m, n, k;
 };
 
-double rounded(double v, DType type) {
-  if (type == DType::Float64) return v;
-  return type == DType::Float32 ? double(float(v)) : double(float(bfloat16(float(v))));
-}
-
-Array random(std::int64_t rows, std::int64_t columns, DType type, std::string_view name) {
-  Array a({rows, columns});
-  const Philox numbers(3, name);
-  for (std::int64_t i = 0; i < a.size(); ++i) a.data[i] = rounded(numbers.normal(i), type);
-  return a;
+Array random(std::int64_t rows, std::int64_t columns, DType type, const std::string& name) {
+  return normal({rows, columns}, type, 3, name);
 }
 
 Array transposed(const Array& a) {
@@ -54,11 +45,11 @@ struct GemmRun {
   Array before() const { return random(size.m, size.n, c, "c"); }
 
   // Overwriting starts from NaN: the device fills fresh memory with it.
-  std::vector<double> result(int threads = 1) const {
+  std::vector<double> result(const Array& x, const Array& y, int threads = 1) const {
     omp_set_num_threads(threads);
     device::Device device(device_options());
-    const Tensor ta = upload(device, transpose_a ? transposed(left()) : left(), a);
-    const Tensor tb = upload(device, transpose_b ? transposed(right()) : right(), b);
+    const Tensor ta = upload(device, transpose_a ? transposed(x) : x, a);
+    const Tensor tb = upload(device, transpose_b ? transposed(y) : y, b);
     const Tensor tc(device, {size.m, size.n}, c);
     if (mode == Write::Accumulate) from_host(device, tc, before().data);
     device.compute().run(kernels::Gemm{
@@ -75,7 +66,7 @@ struct GemmRun {
     }
     const bool exact = a == DType::Float64 || b == DType::Float64 || c == DType::Float64;
     const double tolerance = c == DType::BFloat16 ? 4e-3 : c == DType::Float32 || !exact ? 2e-6 : 1e-13;
-    EXPECT_LE(relative_error(result(), expected.data), tolerance) << text();
+    EXPECT_LE(relative_error(result(x, y), expected.data), tolerance) << text();
   }
 };
 
@@ -119,9 +110,10 @@ TEST(Gemm, SameBitsWithAnyNumberOfThreads) {
   for (const DType type : kTypes)
     for (const Size s : {Size{61, 59, 4099}, Size{300, 500, 257}, Size{1, 700, 300}, Size{9, 3, 20011}}) {
       const GemmRun run{s, type, type, type, true, false};
-      const std::vector<double> one = run.result();
-      EXPECT_EQ(one, run.result(2)) << run.text();
-      EXPECT_EQ(one, run.result(3)) << run.text();
+      const Array x = run.left(), y = run.right();
+      const std::vector<double> one = run.result(x, y);
+      EXPECT_EQ(one, run.result(x, y, 2)) << run.text();
+      EXPECT_EQ(one, run.result(x, y, 3)) << run.text();
     }
   omp_set_num_threads(2);
 }
