@@ -63,7 +63,7 @@ class Attend {
   void lay_out(Pieces<A>& memory) {
     asks_ = memory.take(views_ * targets_ * row_);  // [M, K, row]
     taps_.clear();
-    for (const DepthViews<A>& from : from_) taps_.push_back(memory.take(from.tap_rows() * row_));
+    for (const DepthViews<A>& from : from_) taps_.push_back(memory.take(from.packed_rows() * row_));
   }
 
   void tile(const Working& w, std::int64_t first, std::int64_t count) const {
@@ -91,9 +91,9 @@ class Attend {
   // 1/RMS of the sources' view r.
   void norms(const A* seen, std::int64_t t, std::int64_t r, A* rstd) const {
     A* to = job_.rstd.as<A>();
+    row_squares<A>(sources_, {seen, row_}, row_, rstd);
     for (std::int64_t j = 0; j < sources_; ++j) {
-      const A squares = dot(seen + j * row_, seen + j * row_, row_);
-      rstd[j] = A(1) / std::sqrt(squares / A(width_) + A(job_.eps));
+      rstd[j] = A(1) / std::sqrt(rstd[j] / A(width_) + A(job_.eps));
       to[(j * tokens_ + t) * views_ + r] = rstd[j];
     }
   }

@@ -73,7 +73,7 @@ class AttendBackward {
     grads_.clear();
     grads_.reserve(sources_);
     for (std::int64_t j = 0; j < sources_; ++j) {
-      taps_.push_back(memory.take(from_[j].tap_rows() * row_));
+      taps_.push_back(memory.take(from_[j].packed_rows() * row_));
       grads_.emplace_back(from_[j], job_.dsources[j], chunks_, memory);
     }
   }
@@ -112,6 +112,8 @@ class AttendBackward {
         scores(*targets_[k], first + b, r, dout + k * row_, w.out, w.p + at, w.c + at, w.pull + b * sources_);
       }
     }
+    if (active_ == 1) return combine<1>(w, asks, count, views, dasks);
+    if (active_ == 2) return combine<2>(w, asks, count, views, dasks);
     const std::int64_t step = kTokenTile * sources_;  // from a target's coefficients to the next one's
     block_product<A>(active_, row_, count * sources_, {w.c, step, 1}, views, row_, dasks, row_, true);
     for (std::int64_t m = 0; m < count * sources_; ++m)
@@ -122,6 +124,45 @@ class AttendBackward {
       block_product<A>(sources_, row_, active_, p, w.dout + b * active_ * row_, row_, dviews, row_, true);
       block_product<A>(sources_, row_, active_, c, asks, row_, dviews, row_, true);
     }
+  }
+
+  // What the products below do, in one pass for few targets: du_k += sum_j c_kj v_j, then v_j = pull_j v_j +
+  // sum_k p_kj dout_k + c_kj u_k.
+  template <int kTargets>
+  void combine(const Working& w, const A* asks, std::int64_t count, A* views, A* dasks) const {
+    for (std::int64_t b = 0; b < count; ++b) {
+      const A *dout = w.dout + b * active_ * row_, *p = w.p + b * sources_, *c = w.c + b * sources_;
+      const A* pull = w.pull + b * sources_;
+      A* seen = views + b * sources_ * row_;
+      constexpr int kVectors = 2;
+      std::int64_t i = 0;
+      for (; i + kVectors * kLanes<A> <= row_; i += kVectors * kLanes<A>)
+        combine_columns<kTargets, kVectors>(asks + i, dout + i, p, c, pull, seen + i, dasks + i);
+      for (; i < row_; i += kLanes<A>)
+        combine_columns<kTargets, 1>(asks + i, dout + i, p, c, pull, seen + i, dasks + i);
+    }
+  }
+  template <int kTargets, int kVectors>
+  void combine_columns(const A* u, const A* dout, const A* p, const A* c, const A* pull, A* seen,
+                       A* du) const {
+    typedef A Vector __attribute__((vector_size(kVectorBytes), may_alias));
+    const auto at = [](const A* x, int v) { return reinterpret_cast<const Vector*>(x)[v]; };
+    const std::int64_t step = kTokenTile * sources_;  // from a target's coefficients to the next one's
+    Vector sum[kTargets][kVectors];
+    for (int k = 0; k < kTargets; ++k)
+      for (int v = 0; v < kVectors; ++v) sum[k][v] = at(du + k * row_, v);
+    for (std::int64_t j = 0; j < sources_; ++j)
+      for (int v = 0; v < kVectors; ++v) {
+        const Vector x = at(seen + j * row_, v);
+        Vector dx = x * pull[j];
+        for (int k = 0; k < kTargets; ++k) {
+          sum[k][v] += x * c[k * step + j];
+          dx += at(dout + k * row_, v) * p[k * step + j] + at(u + k * row_, v) * c[k * step + j];
+        }
+        reinterpret_cast<Vector*>(seen + j * row_)[v] = dx;
+      }
+    for (int k = 0; k < kTargets; ++k)
+      for (int v = 0; v < kVectors; ++v) reinterpret_cast<Vector*>(du + k * row_)[v] = sum[k][v];
   }
 
   void load_dout(const Target& target, std::int64_t t, std::int64_t r, A* to) const {

@@ -24,7 +24,7 @@ class MergeTile {
         lse_(job.lse.template as<A>()) {
     if (job.partial.value) from_.emplace(job.partial, views, job.sequences);
     asks_ = shared.take(merges() ? views * row : 0);
-    taps_ = shared.take(merges() ? from_->tap_rows() * row : 0);
+    taps_ = shared.take(merges() ? from_->packed_rows() * row : 0);
     gate_ = shared.take(job.fusion == Fusion::Gate ? views * views * row : 0);
   }
   template <class Job>

@@ -29,6 +29,14 @@ struct TileViews {
   A* at(std::int64_t r, std::int64_t b) const { return data + r * view + b * token; }
 };
 
+// Rows of a source around a tile of tokens: tile token 0's at `first`, the next one's behind it, those that
+// taps reach before it.
+template <class A>
+struct TileRows {
+  const A* first;
+  bool plain;  // a whole tile whose taps all meet the row that many before
+};
+
 // One source, its extents, and which rows its convolutions reach.
 template <class A>
 class DepthViews {
@@ -57,9 +65,10 @@ class DepthViews {
   std::int64_t lags(std::int64_t r) const { return lags_[r - 1]; }
   std::int64_t tap_rows() const { return tap_rows_; }
   std::int64_t first_tap(std::int64_t r) const { return first_tap_[r - 1]; }  // row of lag 0
-  std::int64_t tile_rows() const { return reach_ + kTokenTile + 1; }
+  std::int64_t tile_rows() const { return reach_ + kTokenTile; }
+  std::int64_t packed_rows() const { return tap_rows_ + 1; }
 
-  // to [tap_rows, row]: the convolutions, lag by lag.
+  // to [packed_rows, row]: the convolutions, lag by lag, and a row of zeros.
   void pack_taps(const DepthSource& source, A* to) {
     for (std::size_t r = 0; r < source.conv.size(); ++r) {
       const A* c = source.conv[r].as<A>();
@@ -70,65 +79,92 @@ class DepthViews {
         std::fill(tap + width_, tap + row_, A(0));
       }
     }
+    std::fill_n(to + tap_rows_ * row_, row_, A(0));
     taps_ = to;
   }
   const A* tap(std::int64_t r, std::int64_t lag) const { return taps_ + (first_tap(r) + lag) * row_; }
+  const A* zero() const { return taps_ + tap_rows_ * row_; }
 
-  bool sees(std::int64_t token, std::int64_t lag) const {
-    return lag <= token % sequences_.length && (!documents_ || documents_[token - lag] == documents_[token]);
+  // The rows in place where they are of type A and whole vectors, else copied to `buffer` [tile_rows, row].
+  TileRows<A> rows(std::int64_t first, std::int64_t count, A* buffer) const {
+    const bool plain = is_plain(first, count);
+    if (value_.dtype == dtype_of<A>() && row_ == width_ &&
+        reinterpret_cast<std::uintptr_t>(value_.data) % kVectorBytes == 0)
+      return {value_.as<A>() + first * width_, plain};
+    for (std::int64_t i = -std::min(reach_, first); i < count; ++i)
+      load_padded(value_, (first + i) * width_, width_, buffer + (reach_ + i) * row_);
+    return {buffer + reach_ * row_, plain};
+  }
+  // The row that tile token b meets at a lag: of zeros where it sees none.
+  const A* seen(const TileRows<A>& rows, std::int64_t first, std::int64_t count, std::int64_t b,
+                std::int64_t lag) const {
+    return b < count && sees(first + b, lag) ? rows.first + (b - lag) * row_ : zero();
   }
 
-  // Rows first - reach .. first + count - 1 of the source into `rows` [tile_rows, row]; the last row is zero.
-  void load_rows(std::int64_t first, std::int64_t count, A* rows) const {
-    for (std::int64_t i = std::max<std::int64_t>(0, reach_ - first); i < reach_ + count; ++i)
-      load_padded(value_, (first - reach_ + i) * width_, width_, rows + i * row_);
-    std::fill_n(rows + (tile_rows() - 1) * row_, row_, A(0));
-  }
-  // The row that tile token b sees at a lag. Of `rows` as load_rows lays them out.
-  A* seen(A* rows, std::int64_t first, std::int64_t count, std::int64_t b, std::int64_t lag) const {
-    const bool visible = b < count && sees(first + b, lag);
-    return rows + (visible ? reach_ + b - lag : tile_rows() - 1) * row_;
-  }
-
-  // The views of tokens first .. first + count - 1; `rows` is working memory of [tile_rows, row].
-  void expand(std::int64_t first, std::int64_t count, A* rows, const TileViews<A>& to) const {
+  // The views of tokens first .. first + count - 1; `buffer` is working memory of [tile_rows, row].
+  void expand(std::int64_t first, std::int64_t count, A* buffer, const TileViews<A>& to) const {
     if (streams()) {
       for (std::int64_t b = 0; b < count; ++b)
         for (std::int64_t r = 0; r < views_; ++r)
           load_padded(value_, ((first + b) * views_ + r) * width_, width_, to.at(r, b));
       return;
     }
-    load_rows(first, count, rows);
+    const TileRows<A> from = rows(first, count, buffer);
     for (std::int64_t r = 0; r < views_; ++r) {
       if (r > 0 && convolved())
-        convolve(r, first, count, rows, to);
+        from.plain ? convolve_plain(r, from.first, to) : convolve(r, first, count, from, to);
       else
-        for (std::int64_t b = 0; b < count; ++b) std::copy_n(rows + (reach_ + b) * row_, row_, to.at(r, b));
+        for (std::int64_t b = 0; b < count; ++b) std::copy_n(from.first + b * row_, row_, to.at(r, b));
     }
   }
 
  private:
-  void convolve(std::int64_t r, std::int64_t first, std::int64_t count, A* rows,
+  typedef A Vector __attribute__((vector_size(kVectorBytes), may_alias));
+
+  bool sees(std::int64_t token, std::int64_t lag) const {
+    return lag <= token % sequences_.length && (!documents_ || documents_[token - lag] == documents_[token]);
+  }
+  bool is_plain(std::int64_t first, std::int64_t count) const {
+    const std::int64_t place = first % sequences_.length;
+    if (count < kTokenTile || place < reach_ || place + count > sequences_.length) return false;
+    return !documents_ || std::all_of(documents_ + first - reach_, documents_ + first + count,
+                                      [&](std::int32_t d) { return d == documents_[first]; });
+  }
+
+  // Both ways add the taps of an element in the order of their lags.
+  void convolve(std::int64_t r, std::int64_t first, std::int64_t count, const TileRows<A>& rows,
                 const TileViews<A>& to) const {
-    typedef A Vector __attribute__((vector_size(kVectorBytes), may_alias));
-    constexpr std::int64_t kTogether = 8;  // lags whose sums stay in registers
-    for (std::int64_t begin = 0; begin < lags(r); begin += kTogether) {
-      const std::int64_t n = std::min(kTogether, lags(r) - begin);
-      const A* from[kTogether][kTokenTile];
-      for (std::int64_t k = 0; k < n; ++k)
-        for (std::int64_t b = 0; b < kTokenTile; ++b) from[k][b] = seen(rows, first, count, b, begin + k);
-      for (std::int64_t i = 0; i < row_; i += kLanes<A>) {
-        Vector sum[kTokenTile] = {};
-        for (std::int64_t k = 0; k < n; ++k) {
-          const auto c = *reinterpret_cast<const Vector*>(tap(r, begin + k) + i);
-          for (int b = 0; b < kTokenTile; ++b) sum[b] += c * *reinterpret_cast<const Vector*>(from[k][b] + i);
-        }
-        for (int b = 0; b < count; ++b) {
-          auto* y = reinterpret_cast<Vector*>(to.at(r, b) + i);
-          *y = begin == 0 ? sum[b] : *y + sum[b];
-        }
+    for (std::int64_t b = 0; b < count; ++b) {
+      A* y = to.at(r, b);
+      std::fill_n(y, row_, A(0));
+      for (std::int64_t lag = 0; lag < lags(r); ++lag) {
+        const A *x = seen(rows, first, count, b, lag), *c = tap(r, lag);
+        for (std::int64_t i = 0; i < row_; ++i) y[i] += c[i] * x[i];
       }
     }
+  }
+  void convolve_plain(std::int64_t r, const A* rows, const TileViews<A>& to) const {
+    std::int64_t i = 0;
+    for (; i + 2 * kLanes<A> <= row_; i += 2 * kLanes<A>) convolve_columns<2>(r, rows, i, to);
+    for (; i < row_; i += kLanes<A>) convolve_columns<1>(r, rows, i, to);
+  }
+  template <int kVectors>
+  void convolve_columns(std::int64_t r, const A* rows, std::int64_t i, const TileViews<A>& to) const {
+    Vector sum[kTokenTile][kVectors] = {};
+    std::int64_t lag = 0;
+    for (; lag + 4 <= lags(r); lag += 4) add_taps<4>(tap(r, lag) + i, rows - lag * row_ + i, sum);
+    for (; lag < lags(r); ++lag) add_taps<1>(tap(r, lag) + i, rows - lag * row_ + i, sum);
+    for (int b = 0; b < kTokenTile; ++b)
+      for (int v = 0; v < kVectors; ++v) reinterpret_cast<Vector*>(to.at(r, b) + i)[v] = sum[b][v];
+  }
+  template <int kLags, int kVectors>
+  void add_taps(const A* taps, const A* rows, Vector (&sum)[kTokenTile][kVectors]) const {
+    for (int v = 0; v < kVectors; ++v)
+      for (int k = 0; k < kLags; ++k) {
+        const Vector c = reinterpret_cast<const Vector*>(taps + k * row_)[v];
+        for (int b = 0; b < kTokenTile; ++b)
+          sum[b][v] += c * reinterpret_cast<const Vector*>(rows + (b - k) * row_)[v];
+      }
   }
 
   ConstView value_;

@@ -20,16 +20,16 @@ class DepthViewsGrad {
     before_ = shared.take(chunks.count * reach_ * row_);
   }
 
-  // A chunk's sums: its rows with `reach` before and one nobody reads behind.
-  std::int64_t chunk_elements() const { return (reach_ + chunks_.size + 1) * row_; }
+  // A chunk's sums: its rows with `reach` before.
+  std::int64_t chunk_elements() const { return (reach_ + chunks_.size) * row_; }
 
   void start(std::int64_t chunk, A* sums) const {
     std::fill_n(sums, chunk_elements(), A(0));
     std::fill_n(dtaps(chunk), views_.tap_rows() * row_, A(0));
   }
 
-  // rows: as DepthViews::load_rows fills them for this tile; working memory where there are no convolutions.
-  void add(std::int64_t chunk, std::int64_t first, std::int64_t count, A* rows, const TileViews<A>& dviews,
+  // buffer: as of DepthViews::expand.
+  void add(std::int64_t chunk, std::int64_t first, std::int64_t count, A* buffer, const TileViews<A>& dviews,
            A* sums) const {
     if (views_.streams()) return store_streams(first, count, dviews);
     A* own = sums + (reach_ + first - chunks_.begin(chunk)) * row_;
@@ -39,11 +39,16 @@ class DepthViewsGrad {
         for (std::int64_t i = 0; i < row_; ++i) own[b * row_ + i] += d[i];
       }
     if (!views_.convolved()) return;
-    views_.load_rows(first, count, rows);
-    for (std::int64_t r = 1; r < views_.views(); ++r)
-      for (std::int64_t lag = 0; lag < views_.lags(r); ++lag)
-        add_lag(r, lag, first, count, rows, dviews, own, sums + chunk_elements() - row_,
-                dtaps(chunk) + (views_.first_tap(r) + lag) * row_);
+    const TileRows<A> rows = views_.rows(first, count, buffer);
+    for (std::int64_t r = 1; r < views_.views(); ++r) {
+      std::int64_t lag = 0;
+      A* dtap = dtaps(chunk) + views_.first_tap(r) * row_;
+      if (rows.plain)
+        for (; lag + 4 <= views_.lags(r); lag += 4) add_lags<4>(r, lag, rows.first, dviews, own, dtap);
+      for (; lag < views_.lags(r); ++lag)
+        rows.plain ? add_lags<1>(r, lag, rows.first, dviews, own, dtap)
+                   : add_lag(r, lag, first, count, rows, dviews, own, dtap + lag * row_);
+    }
   }
 
   void end(std::int64_t chunk, const A* sums) const {
@@ -60,6 +65,9 @@ class DepthViewsGrad {
       parallel_for(chunks_.count, [&](std::int64_t c) {
         for (std::int64_t later = c + 1; later < chunks_.count; ++later) add_before(c, later);
       });
+    if (!views_.convolved()) return;
+    const std::int64_t each = views_.tap_rows() * row_;
+    if (chunks_.count > 1) add_partials(dtaps_ + each, chunks_.count - 1, each, dtaps_);
     for (std::size_t k = 0; k < grad_.dconv.size(); ++k)
       if (grad_.dconv[k]) add_dtaps(std::int64_t(k) + 1, grad_.dconv[k]);
   }
@@ -76,28 +84,54 @@ class DepthViewsGrad {
                   dviews.at(r, b), grad_.dvalue.mode);
   }
 
-  // own: the sums of the tile's tokens. What a token does not see is zero, and what it would add goes to
-  // `nowhere`.
-  void add_lag(std::int64_t r, std::int64_t lag, std::int64_t first, std::int64_t count, A* rows,
-               const TileViews<A>& dviews, A* own, A* nowhere, A* dtap) const {
-    typedef A Vector __attribute__((vector_size(kVectorBytes), may_alias));
-    const A *from[kTokenTile], *dview[kTokenTile], *zero = rows + (views_.tile_rows() - 1) * row_;
-    A* to[kTokenTile];
-    for (std::int64_t b = 0; b < kTokenTile; ++b) {
-      from[b] = views_.seen(rows, first, count, b, lag);
-      dview[b] = b < count ? dviews.at(r, b) : zero;
-      to[b] = from[b] == zero ? nowhere : own + (b - lag) * row_;
-    }
+  // own: the sums of the tile's tokens. For tiles that are not plain.
+  void add_lag(std::int64_t r, std::int64_t lag, std::int64_t first, std::int64_t count,
+               const TileRows<A>& rows, const TileViews<A>& dviews, A* own, A* dtap) const {
     const A* tap = views_.tap(r, lag);
-    for (std::int64_t i = 0; i < row_; i += kLanes<A>) {
-      const auto c = *reinterpret_cast<const Vector*>(tap + i);
-      Vector d = {};
-      for (int b = 0; b < kTokenTile; ++b) {
-        const auto g = *reinterpret_cast<const Vector*>(dview[b] + i);
-        d += g * *reinterpret_cast<const Vector*>(from[b] + i);
-        *reinterpret_cast<Vector*>(to[b] + i) += c * g;
+    for (std::int64_t b = 0; b < count; ++b) {
+      const A *from = views_.seen(rows, first, count, b, lag), *d = dviews.at(r, b);
+      if (from == views_.zero()) continue;
+      A* to = own + (b - lag) * row_;
+      for (std::int64_t i = 0; i < row_; ++i) {
+        dtap[i] += d[i] * from[i];
+        to[i] += tap[i] * d[i];
       }
-      *reinterpret_cast<Vector*>(dtap + i) += d;
+    }
+  }
+
+  // kLags lags from `lag` on, for a plain tile; dtap: row of lag 0.
+  template <int kLags>
+  void add_lags(std::int64_t r, std::int64_t lag, const A* rows, const TileViews<A>& dviews, A* own,
+                A* dtap) const {
+    const TileViews<A> d{dviews.at(r, 0), 0, dviews.token};
+    rows -= lag * row_, own -= lag * row_, dtap += lag * row_;
+    const A* tap = views_.tap(r, lag);
+    std::int64_t i = 0;
+    for (; i + 2 * kLanes<A> <= row_; i += 2 * kLanes<A>) add_columns<kLags, 2>(i, tap, rows, d, own, dtap);
+    for (; i < row_; i += kLanes<A>) add_columns<kLags, 1>(i, tap, rows, d, own, dtap);
+  }
+  template <int kLags, int kVectors>
+  void add_columns(std::int64_t i, const A* tap, const A* rows, const TileViews<A>& dview, A* own,
+                   A* dtap) const {
+    typedef A Vector __attribute__((vector_size(kVectorBytes), may_alias));
+    const auto at = [i](const A* x, int v) { return reinterpret_cast<const Vector*>(x + i)[v]; };
+    for (int v = 0; v < kVectors; ++v) {
+      Vector sum[kLags] = {};
+      for (int b = 0; b < kTokenTile; ++b) {
+        const Vector d = at(dview.at(0, b), v);
+        for (int k = 0; k < kLags; ++k) sum[k] += d * at(rows + (b - k) * row_, v);
+      }
+      for (int k = 0; k < kLags; ++k) reinterpret_cast<Vector*>(dtap + k * row_ + i)[v] += sum[k];
+    }
+    for (int v = 0; v < kVectors; ++v) {
+      Vector sum[kLags + kTokenTile - 1];
+      for (int t = 0; t < kLags + kTokenTile - 1; ++t) sum[t] = at(own + (t + 1 - kLags) * row_, v);
+      for (int b = 0; b < kTokenTile; ++b) {
+        const Vector d = at(dview.at(0, b), v);
+        for (int k = 0; k < kLags; ++k) sum[b - k + kLags - 1] += d * at(tap + k * row_, v);
+      }
+      for (int t = 0; t < kLags + kTokenTile - 1; ++t)
+        reinterpret_cast<Vector*>(own + (t + 1 - kLags) * row_ + i)[v] = sum[t];
     }
   }
 
@@ -112,12 +146,9 @@ class DepthViewsGrad {
   void add_dtaps(std::int64_t r, const View& dconv) const {
     A* to = dconv.as<A>();
     const std::int64_t kernel = dconv.dims[1];
-    parallel_for(views_.lags(r), [&](std::int64_t lag) {
-      for (std::int64_t c = 0; c < chunks_.count; ++c) {
-        const A* from = dtaps(c) + (views_.first_tap(r) + lag) * row_;
-        for (std::int64_t i = 0; i < views_.width(); ++i) to[i * kernel + lag] += from[i];
-      }
-    });
+    for (std::int64_t i = 0; i < views_.width(); ++i)
+      for (std::int64_t lag = 0; lag < views_.lags(r); ++lag)
+        to[i * kernel + lag] += dtaps_[(views_.first_tap(r) + lag) * row_ + i];
   }
 
   const DepthViews<A>& views_;

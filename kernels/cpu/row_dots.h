@@ -1,6 +1,8 @@
 // c_ij = x_i . y_j for rows that lie in cache, padded with zeros to whole aligned vectors. Every pair has a
 // vector of sums of its own, folded in a fixed order: its bits do not depend on the rows next to it.
 #pragma once
+#include <algorithm>
+
 #include "kernels/cpu/block_product.h"
 
 namespace strata::kernels {
@@ -10,6 +12,15 @@ struct Rows {
   const A* data;
   std::int64_t row;  // elements from one to the next
 };
+
+template <class A, class Vector>
+inline A folded(const Vector& sum) {
+  A lanes[kLanes<A>];
+  for (int l = 0; l < kLanes<A>; ++l) lanes[l] = sum[l];
+  for (int half = kLanes<A> / 2; half > 0; half /= 2)
+    for (int l = 0; l < half; ++l) lanes[l] += lanes[l + half];
+  return lanes[0];
+}
 
 template <class A, int kRows, int kColumns>
 inline void dots_tile(Rows<A> x, Rows<A> y, std::int64_t depth, A* c, std::int64_t c_row) {
@@ -24,19 +35,13 @@ inline void dots_tile(Rows<A> x, Rows<A> y, std::int64_t depth, A* c, std::int64
     }
   }
   for (int i = 0; i < kRows; ++i)
-    for (int j = 0; j < kColumns; ++j) {
-      A lanes[kLanes<A>];
-      for (int l = 0; l < kLanes<A>; ++l) lanes[l] = sum[i][j][l];
-      for (int half = kLanes<A> / 2; half > 0; half /= 2)
-        for (int l = 0; l < half; ++l) lanes[l] += lanes[l + half];
-      c[i * c_row + j] = lanes[0];
-    }
+    for (int j = 0; j < kColumns; ++j) c[i * c_row + j] = folded<A>(sum[i][j]);
 }
 
 template <class A, int kRows>
 inline void dots_rows(std::int64_t columns, Rows<A> x, Rows<A> y, std::int64_t depth, A* c,
                       std::int64_t c_row) {
-  constexpr int kColumns = kRows == 1 ? 4 : 2;
+  constexpr int kColumns = kRows <= 2 ? 4 : 2;
   std::int64_t j = 0;
   for (; j + kColumns <= columns; j += kColumns)
     dots_tile<A, kRows, kColumns>(x, {y.data + j * y.row, y.row}, depth, c + j, c_row);
@@ -50,7 +55,27 @@ void row_dots(std::int64_t rows, std::int64_t columns, Rows<A> x, Rows<A> y, std
   std::int64_t i = 0;
   for (; i + 4 <= rows; i += 4)
     dots_rows<A, 4>(columns, {x.data + i * x.row, x.row}, y, depth, c + i * c_row, c_row);
+  for (; i + 2 <= rows; i += 2)
+    dots_rows<A, 2>(columns, {x.data + i * x.row, x.row}, y, depth, c + i * c_row, c_row);
   for (; i < rows; ++i) dots_rows<A, 1>(columns, {x.data + i * x.row, x.row}, y, depth, c + i * c_row, c_row);
+}
+
+// c_i = x_i . x_i, with the bits of dot().
+template <class A>
+void row_squares(std::int64_t rows, Rows<A> x, std::int64_t depth, A* c) {
+  typedef A Vector __attribute__((vector_size(kVectorBytes), may_alias));
+  constexpr int kTogether = 4;
+  for (std::int64_t first = 0; first < rows; first += kTogether) {
+    const A* row[kTogether];
+    for (int i = 0; i < kTogether; ++i) row[i] = x.data + std::min(first + i, rows - 1) * x.row;
+    Vector sum[kTogether] = {};
+    for (std::int64_t k = 0; k < depth; k += kLanes<A>)
+      for (int i = 0; i < kTogether; ++i) {
+        const Vector v = *reinterpret_cast<const Vector*>(row[i] + k);
+        sum[i] += v * v;
+      }
+    for (int i = 0; i < kTogether && first + i < rows; ++i) c[first + i] = folded<A>(sum[i]);
+  }
 }
 
 template <class A>
