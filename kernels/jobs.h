@@ -524,53 +524,58 @@ double flops(const HyperReadBackward& job);
 double flops(const HyperWriteForward& job);
 double flops(const HyperWriteBackward& job);
 
-// The CPU overloads, one file a topic in kernels/cpu/.
-void run(CpuStream& stream, const Fill& job);
-void run(CpuStream& stream, const Copy& job);
-void run(CpuStream& stream, const Add& job);
-void run(CpuStream& stream, const Sum& job);
-void run(CpuStream& stream, const SumSquares& job);
-void run(CpuStream& stream, const ConcatColumns& job);
-void run(CpuStream& stream, const SplitColumns& job);
-void run(CpuStream& stream, const Gemm& job);
-void run(CpuStream& stream, const GroupedGemm& job);
-void run(CpuStream& stream, const GroupedGemmWeight& job);
-void run(CpuStream& stream, const HeadLinear& job);
-void run(CpuStream& stream, const RmsNormForward& job);
-void run(CpuStream& stream, const RmsNormBackward& job);
-void run(CpuStream& stream, const SwiGluForward& job);
-void run(CpuStream& stream, const SwiGluBackward& job);
-void run(CpuStream& stream, const Rope& job);
-void run(CpuStream& stream, const MlaLatentForward& job);
-void run(CpuStream& stream, const MlaLatentBackward& job);
-void run(CpuStream& stream, const AttentionForward& job);
-void run(CpuStream& stream, const AttentionBackward& job);
-void run(CpuStream& stream, const EmbeddingForward& job);
-void run(CpuStream& stream, const EmbeddingBackward& job);
-void run(CpuStream& stream, const CrossEntropyForward& job);
-void run(CpuStream& stream, const CrossEntropyBackward& job);
-void run(CpuStream& stream, const RouterForward& job);
-void run(CpuStream& stream, const RouterBackward& job);
-void run(CpuStream& stream, const RouterBiasUpdate& job);
-void run(CpuStream& stream, const PlanRouting& job);
-void run(CpuStream& stream, const GatherRows& job);
-void run(CpuStream& stream, const GatherRowsBackward& job);
-void run(CpuStream& stream, const CombineRows& job);
-void run(CpuStream& stream, const CombineRowsBackward& job);
-void run(CpuStream& stream, const DepthAttendForward& job);
-void run(CpuStream& stream, const DepthAttendBackward& job);
-void run(CpuStream& stream, const DepthMergeForward& job);
-void run(CpuStream& stream, const DepthMergeBackward& job);
-void run(CpuStream& stream, const DepthWeights& job);
-void run(CpuStream& stream, const HyperCoefForward& job);
-void run(CpuStream& stream, const HyperCoefBackward& job);
-void run(CpuStream& stream, const HyperReadForward& job);
-void run(CpuStream& stream, const HyperReadBackward& job);
-void run(CpuStream& stream, const HyperWriteForward& job);
-void run(CpuStream& stream, const HyperWriteBackward& job);
-void run(CpuStream& stream, const SpreadStreams& job);
-void run(CpuStream& stream, const SumStreams& job);
-void run(CpuStream& stream, const AdamW& job);
-void run(CpuStream& stream, const Sgd& job);
+// Of every job: its CPU overload, one file a topic in kernels/cpu/, and the bytes that it must move, every
+// operand once, one that is added to twice (kernels/bytes.cpp).
+#define STRATA_JOB(Job)                        \
+  void run(CpuStream& stream, const Job& job); \
+  double bytes(const Job& job);
+STRATA_JOB(Fill)
+STRATA_JOB(Copy)
+STRATA_JOB(Add)
+STRATA_JOB(Sum)
+STRATA_JOB(SumSquares)
+STRATA_JOB(ConcatColumns)
+STRATA_JOB(SplitColumns)
+STRATA_JOB(Gemm)
+STRATA_JOB(GroupedGemm)
+STRATA_JOB(GroupedGemmWeight)
+STRATA_JOB(HeadLinear)
+STRATA_JOB(RmsNormForward)
+STRATA_JOB(RmsNormBackward)
+STRATA_JOB(SwiGluForward)
+STRATA_JOB(SwiGluBackward)
+STRATA_JOB(Rope)
+STRATA_JOB(MlaLatentForward)
+STRATA_JOB(MlaLatentBackward)
+STRATA_JOB(AttentionForward)
+STRATA_JOB(AttentionBackward)
+STRATA_JOB(EmbeddingForward)
+STRATA_JOB(EmbeddingBackward)
+STRATA_JOB(CrossEntropyForward)
+STRATA_JOB(CrossEntropyBackward)
+STRATA_JOB(RouterForward)
+STRATA_JOB(RouterBackward)
+STRATA_JOB(RouterBiasUpdate)
+STRATA_JOB(PlanRouting)
+STRATA_JOB(GatherRows)
+STRATA_JOB(GatherRowsBackward)
+STRATA_JOB(CombineRows)
+STRATA_JOB(CombineRowsBackward)
+STRATA_JOB(DepthAttendForward)
+STRATA_JOB(DepthAttendBackward)
+STRATA_JOB(DepthMergeForward)
+STRATA_JOB(DepthMergeBackward)
+STRATA_JOB(DepthWeights)
+STRATA_JOB(HyperCoefForward)
+STRATA_JOB(HyperCoefBackward)
+STRATA_JOB(HyperReadForward)
+STRATA_JOB(HyperReadBackward)
+STRATA_JOB(HyperWriteForward)
+STRATA_JOB(HyperWriteBackward)
+STRATA_JOB(SpreadStreams)
+STRATA_JOB(SumStreams)
+STRATA_JOB(AdamW)
+STRATA_JOB(Sgd)
+#undef STRATA_JOB
 
 }  // namespace strata::kernels

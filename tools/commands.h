@@ -44,10 +44,25 @@ struct PlanArguments {
 };
 int plan(const PlanArguments& arguments);
 
-struct GenerateArguments {
+struct BenchArguments {
+  ConfigArguments config;
+  std::string other;                               // of compare
+  std::vector<std::string> residuals, precisions;  // of step; empty: the configuration's
+  std::int64_t steps = 3;
+  bool json = false;
+};
+int bench_step(const BenchArguments& arguments);
+int bench_ops(const BenchArguments& arguments);
+int bench_compare(const BenchArguments& arguments);
+
+// Where a trained model is.
+struct ModelArguments {
   ConfigArguments config;
   std::string weights;     // file, with config.file
   std::string checkpoint;  // or this folder instead of the two
+};
+
+struct GenerateArguments : ModelArguments {
   std::optional<std::string> prompt;
   std::string prompt_file;  // or its text
   std::int64_t max_new_tokens = 128;
@@ -59,10 +74,7 @@ struct GenerateArguments {
 };
 int generate(const GenerateArguments& arguments);
 
-struct EvalArguments {
-  ConfigArguments config;
-  std::string weights;                     // file, with config.file
-  std::string checkpoint;                  // or this folder instead of the two
+struct EvalArguments : ModelArguments {
   std::vector<std::string> data;           // "NAME=PREFIX" or "NAME"; empty: the configuration's sets
   std::optional<std::int64_t> iterations;  // batches of a set; unset: all of it
   bool json = false;

@@ -9,8 +9,8 @@
 #include "base/json_config.h"
 #include "base/log.h"
 #include "tools/commands.h"
+#include "tools/open_model.h"
 #include "train/evaluate.h"
-#include "train/model_source.h"
 #include "train/weights.h"
 
 namespace strata::tools {
@@ -113,9 +113,7 @@ void print_json(const train::ModelSource& source, const std::vector<Result>& all
 }  // namespace
 
 int eval(const EvalArguments& a) {
-  train::ModelSource source = a.checkpoint.empty()
-                                  ? train::open_model(a.config.file, a.weights, a.config.overrides)
-                                  : train::open_model(a.checkpoint, a.config.overrides);
+  train::ModelSource source = open_model(a);
   choose_sets(source.config.data, a.data);
   if (source.config.backend.threads > 0) omp_set_num_threads(int(source.config.backend.threads));
   const std::vector<Result> all = evaluate_all(source, a.iterations);

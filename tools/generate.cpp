@@ -17,7 +17,7 @@
 #include "model/decoder.h"
 #include "model/sampling.h"
 #include "tools/commands.h"
-#include "train/model_source.h"
+#include "tools/open_model.h"
 #include "train/weights.h"
 
 namespace strata::tools {
@@ -138,9 +138,7 @@ void print_json(const Generated& g, std::int64_t prompt, std::int64_t cache_byte
 
 int generate(const GenerateArguments& a) {
   model::Sampler sampler({a.temperature, a.top_k, a.top_p}, a.seed);
-  const train::ModelSource source = a.checkpoint.empty()
-                                        ? train::open_model(a.config.file, a.weights, a.config.overrides)
-                                        : train::open_model(a.checkpoint, a.config.overrides);
+  const train::ModelSource source = open_model(a);
   const train::RunConfig& config = source.config;
   if (config.backend.threads > 0) omp_set_num_threads(int(config.backend.threads));
   const auto tokenizer = data::make_tokenizer(config.data.tokenizer.value_or(data::TokenizerKind::Byte));

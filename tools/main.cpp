@@ -26,6 +26,7 @@ struct Arguments {
   TraceArguments trace;
   ConfigCommandArguments config;
   PlanArguments plan;
+  BenchArguments bench;
   GenerateArguments generate;
   EvalArguments eval;
   PrepareArguments prepare;
@@ -113,9 +114,33 @@ void add_plan(CLI::App& app, PlanArguments& a) {
   add_switch(c, "--json", a.json, "print JSON");
 }
 
-// Where a trained model is, for commands that have these three.
-template <class Arguments>
-void add_model(CLI::App* c, Arguments& a) {
+void add_bench(CLI::App& app, BenchArguments& a) {
+  CLI::App* c = app.add_subcommand("bench", "time training steps against this machine's own peaks");
+  c->require_subcommand(1);
+  const auto add = [&](const char* name, const char* help) {
+    CLI::App* one = c->add_subcommand(name, help);
+    one->add_option("CONFIG", a.config.file, "configuration file (JSON)")->required()->type_name("");
+    if (std::string_view(name) == "compare")
+      one->add_option("OTHER", a.other, "second configuration file (JSON)")->required()->type_name("");
+    add_overrides(one, a.config);
+    one->add_option("--steps", a.steps, "timed steps, after one that is not; 3 if not given")
+        ->check(CLI::Range(std::int64_t(1), std::int64_t(1000000)))
+        ->type_name("N");
+    add_switch(one, "--json", a.json, "print JSON");
+    return one;
+  };
+  CLI::App* step = add("step", "whole steps, split by job and by phase");
+  step->add_option("--residual", a.residuals, "residual connections to time the model with, in a list")
+      ->delimiter(',')
+      ->type_name("TYPES");
+  step->add_option("--precision", a.precisions, "precisions to time it in, in a list")
+      ->delimiter(',')
+      ->type_name("TYPES");
+  add("ops", "every job at the model's sizes: time, operations, bytes, share of the peak that binds it");
+  add("compare", "two configurations in turns: the ratio of their steps with its spread");
+}
+
+void add_model(CLI::App* c, ModelArguments& a) {
   CLI::Option* file =
       c->add_option("--config", a.config.file, "configuration file (JSON)")->type_name("FILE");
   CLI::Option* weights =
@@ -129,8 +154,7 @@ void add_model(CLI::App* c, Arguments& a) {
       ->type_name("FOLDER");
 }
 
-template <class Arguments>
-void require_model(const Arguments& a) {
+void require_model(const ModelArguments& a) {
   if (a.checkpoint.empty() && a.weights.empty())
     throw CLI::ValidationError("--checkpoint, or --config and --weights, is required");
 }
@@ -322,6 +346,7 @@ int run(int argc, char** argv) {
   add_trace(app, a.trace);
   add_config(app, a.config);
   add_plan(app, a.plan);
+  add_bench(app, a.bench);
   add_generate(app, a.generate);
   add_eval(app, a.eval);
   add_convert(add_checkpoint(app, a.checkpoint), a.convert);
@@ -343,6 +368,10 @@ int run(int argc, char** argv) {
   if (app.got_subcommand("eval")) return eval(a.eval);
   if (app.got_subcommand("prepare")) return prepare(a.prepare);
   if (app.got_subcommand("plot")) return plot(a.plot);
+  if (const CLI::App* c = app.get_subcommand("bench"); c->parsed()) {
+    if (c->got_subcommand("compare")) return bench_compare(a.bench);
+    return c->got_subcommand("ops") ? bench_ops(a.bench) : bench_step(a.bench);
+  }
   if (const CLI::App* c = app.get_subcommand("checkpoint"); c->parsed()) {
     if (c->got_subcommand("convert")) return convert(a.convert);
     return c->got_subcommand("inspect") ? inspect_checkpoint(a.checkpoint) : verify_checkpoint(a.checkpoint);

@@ -9,6 +9,7 @@
 #include "model/stage.h"
 #include "tools/commands.h"
 #include "train/dry_run.h"
+#include "train/variants.h"
 
 namespace strata::tools {
 namespace {
@@ -69,20 +70,10 @@ struct Variant {
   train::DryRun run;
 };
 
-// The same run with each residual type, at that type's defaults and this model's number of blocks (8 without
-// one).
 std::vector<Variant> variants(const train::RunConfig& config) {
-  constexpr std::int64_t kBlocks = 8;
   std::vector<Variant> all;
   for (const std::string_view name : enum_names(residual::Type())) {
-    const auto type = residual::Type(all.size());
-    train::RunConfig c = config;
-    const residual::Config& own = config.model.residual;
-    if (type != own.type) {
-      c.model.residual = {.type = type};
-      if (c.model.residual.has_blocks())
-        c.model.residual.num_blocks = own.has_blocks() ? own.num_blocks : kBlocks;
-    }
+    const train::RunConfig c = train::with_residual(config, residual::Type(all.size()));
     all.push_back({std::string(name), count(c.model), train::dry_run(c)});
   }
   return all;

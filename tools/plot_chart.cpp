@@ -12,6 +12,7 @@ namespace {
 constexpr std::size_t kPoints = 1000, kMarked = 40;  // of a line; lines of fewer than kMarked get marks
 constexpr double kWidth = 600, kHeight = 300, kLeft = 58, kRight = 588, kTop = 10, kBottom = 258;
 constexpr int kColours = 8;
+constexpr double kLargest = 1e280;  // so that an axis and its margins stay finite
 
 std::string fixed(double v) {
   char text[32];
@@ -44,7 +45,8 @@ std::vector<double> round_ticks(double low, double high, int count, double least
 // Powers of ten, with 2 and 5 times them where there are few; round numbers within a power.
 std::vector<double> log_ticks(double low, double high) {
   std::vector<double> ticks;
-  for (double power = std::floor(low); power <= high; ++power)
+  const double stride = std::max(1.0, std::ceil((high - low) / 12));
+  for (double power = std::floor(low / stride) * stride; power <= high; power += stride)
     for (const double m : {1, 2, 5})
       if (const double v = power + std::log10(m); (m == 1 || high - low < 3) && v >= low && v <= high)
         ticks.push_back(v);
@@ -66,9 +68,10 @@ Axis make_axis(double low, double high, double from, double to, double room, boo
   return axis;
 }
 
-// NaN where the chart has a gap.
+// NaN where the chart has a gap; what is larger than kLargest is drawn there.
 double height_of(const Chart& chart, double y) {
   if (!std::isfinite(y) || (chart.log_y && y <= 0)) return NAN;
+  y = std::clamp(y, -kLargest, kLargest);
   return chart.log_y ? std::log10(y) : y;
 }
 
@@ -178,7 +181,8 @@ std::string short_number(double value) {
   double scaled = value;
   const char* unit = "";
   for (const auto& [size, name] : {std::pair{1e9, "G"}, {1e6, "M"}, {1e4, "k"}})
-    if (*unit == 0 && std::abs(value) >= size) scaled = value / (size == 1e4 ? 1e3 : size), unit = name;
+    if (*unit == 0 && std::abs(value) >= size && std::abs(value) < 1e15)
+      scaled = value / (size == 1e4 ? 1e3 : size), unit = name;
   char text[32];
   std::snprintf(text, sizeof text, "%.4g", std::abs(value) < 1e-15 ? 0.0 : scaled);
   std::string s = text;

@@ -19,7 +19,11 @@ struct RecomputeNode final : Node {
     std::vector<Var> leaves;
     for (const Var& v : inputs)
       leaves.push_back(v.slot < 0 ? v : inner.leaf(v.value, [&tape, v] { return tape.grad_into(v); }));
-    const std::vector<Var> again = body(inner, leaves);
+    std::vector<Var> again;
+    {
+      const device::PhaseScope phase(tape.stream(), device::Phase::Recompute);
+      again = body(inner, leaves);
+    }
     for (std::size_t i = 0; i < outputs.size(); ++i)
       if (const Tensor dy = tape.grad(outputs[i]); dy.defined()) inner.adopt_grad(again[position[i]], dy);
     inner.backward(tape.weights());

@@ -15,6 +15,7 @@ struct RefillNode final : Node {
   std::string_view name() const override { return "refill"; }
   std::vector<Tensor> saved() const override { return {}; }
   void backward(Tape& tape) override {
+    const device::PhaseScope phase(tape.stream(), device::Phase::Recompute);
     for (const auto& storage : dropped) storage->refill();
     producer->refill(tape);
   }
@@ -114,6 +115,7 @@ void Tape::adopt_grad(const Var& y, Tensor grad) {
 void Tape::backward(Weights when) {
   STRATA_CHECK(recording(), "backward on a tape that does not record");
   weights_ = when;
+  const device::PhaseScope phase(stream(), device::Phase::Backward);
   while (!entries_.empty()) {
     const Entry entry = std::move(entries_.back());
     entries_.pop_back();
@@ -130,6 +132,7 @@ void Tape::weight_work(std::unique_ptr<WeightWork> work) {
 }
 
 void Tape::backward_weights() {
+  const device::PhaseScope phase(stream(), device::Phase::Backward);
   for (auto& work : later_) {
     work->run(device_);
     work.reset();

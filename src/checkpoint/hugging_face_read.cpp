@@ -127,10 +127,12 @@ class Reader {
   }
 
   void read_router() {
-    allow("scoring_func", {"\"sigmoid\"", "\"softmax\""});
+    const bool is_sigmoid = !is_v2_;  // each family computes one, whatever the key says
+    const std::string scores = is_sigmoid ? R"("sigmoid")" : R"("softmax")";
     const JsonValue* given = take("scoring_func");
-    const bool is_sigmoid = given ? given->text == "sigmoid" : !is_v2_;
-    set("scoring_func", is_sigmoid ? R"("sigmoid")" : R"("softmax")");
+    if (given && given->brief() != scores)
+      refuse("scoring_func", *given, concat(scores, " in deepseek_v", is_v2_ ? 2 : 3));
+    set("scoring_func", scores);
     const JsonValue* groups = take("n_group");
     const bool has_groups = groups && groups->text != "1";
     if (is_sigmoid)

@@ -24,11 +24,18 @@ struct Half {
   }
 };
 
+bool is_text(std::uint64_t bytes) {
+  const std::string_view all(reinterpret_cast<const char*>(&bytes), sizeof bytes);
+  return std::all_of(all.begin(), all.end(),
+                     [](char c) { return (c >= ' ' && c <= '~') || (c >= '\t' && c <= '\r'); });
+}
+
 // The header's length, from the first eight bytes.
 std::int64_t header_length(const InputFile& file) {
   if (file.size() < 8) throw InputError("it is shorter than its 8-byte length");
   std::uint64_t length = 0;
   file.read(0, std::as_writable_bytes(std::span(&length, 1)));
+  if (is_text(length)) throw InputError("it begins with text, not with the length of a header");
   if (length > std::uint64_t(kHeaderLimit))
     throw InputError(concat("its header claims ", length, " bytes; at most ", kHeaderLimit, " are allowed"));
   if (std::int64_t(length) > file.size() - 8)

@@ -24,10 +24,22 @@ void BatchBuilder::add(std::span<const std::int64_t> tokens, std::span<const std
   ++batch_.rows;
 }
 
+namespace {
+
+TokenFile open_file(const std::string& key, const std::string& path, std::optional<std::int64_t> end) {
+  try {
+    return TokenFile(path, end);
+  } catch (const InputError& e) {
+    throw InputError(concat(key, ".path: ", e.what()));
+  }
+}
+
+}  // namespace
+
 TokenFile open_source(const DataSection& section, const std::string& key, const std::string& path) {
   std::optional<std::int64_t> end;
   if (section.tokenizer) end = make_tokenizer(*section.tokenizer)->end_of_document();
-  TokenFile file(path, end);
+  TokenFile file = open_file(key, path, end);
   if ((section.reset_attention_mask || section.eod_mask_loss) && !file.knows_documents())
     throw InputError(concat("data.", section.reset_attention_mask ? "reset_attention_mask" : "eod_mask_loss",
                             " needs to know where documents end, but ", key, " (", file.path(),

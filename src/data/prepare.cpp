@@ -107,6 +107,10 @@ PrepareCounts prepare(const PrepareOptions& options,
     pieces.pop_front();
     if (progress) progress(counts);
   }
+  if (counts.tokens == 0)
+    throw InputError(concat(options.inputs.front(),
+                            options.inputs.size() > 1 ? " and the others hold" : " holds",
+                            " no text, so there are no tokens to write to ", options.output, ".bin"));
   writer.finish();
   return counts;
 }

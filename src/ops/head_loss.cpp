@@ -28,8 +28,12 @@ struct Chunked {
         kernels::Gemm{.a = x.slice(begin, end), .b = weight->value, .c = l, .transpose_b = true});
     return l;
   }
+  Tensor logits_again(device::Device& device, std::int64_t begin, std::int64_t end) const {
+    const device::PhaseScope phase(device.compute(), device::Phase::Recompute);
+    return logits(device, begin, end);
+  }
   Tensor dlogits(device::Device& device, const Tensor& dloss, std::int64_t begin, std::int64_t end) const {
-    const Tensor l = logits(device, begin, end);
+    const Tensor l = logits_again(device, begin, end);
     const Tensor d = x.dtype() == l.dtype() ? l : Tensor(device, l.dims(), x.dtype());
     device.compute().run(kernels::CrossEntropyBackward{.logits = l,
                                                        .labels = labels.slice(begin, end),

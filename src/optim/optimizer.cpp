@@ -17,6 +17,7 @@ Tensor zeros_like(device::Device& device, const Tensor& t) {
 }  // namespace
 
 double global_norm(device::Device& device, ParameterStore& store) {
+  const device::PhaseScope phase(device.compute(), device::Phase::Optimizer);
   Tensor squares(device, {1}, DType::Float64, device::Purpose::Gradients);
   Write mode = Write::Overwrite;
   for (const Bucket& b : store.buckets()) {

@@ -57,7 +57,7 @@ void LoggingSection::fields(FieldVisitor& v) {
   v("tensorboard_dir", tensorboard_dir, "folder of TensorBoard event files, in the run's folder; unset: none",
     not_empty());
   v("peak_flops", peak_flops,
-    "floating-point operations per second of the machine, to tell the share; unset: measured; 0: not told",
+    "operations per second of the machine, from 1e6, to tell the share; unset: measured; 0: not told",
     at_least(0));
 }
 

@@ -19,6 +19,11 @@ void LoggingSection::validate() const {
   if (path.is_absolute() || !path.has_filename() || *path.begin() == ".." || path == ".")
     throw InputError(
         concat("jsonl \"", jsonl, "\" is no file inside the run's folder, such as metrics.jsonl"));
+  if (tensorboard_dir && *std::filesystem::path(*tensorboard_dir).lexically_normal().begin() == "..")
+    throw InputError(concat("tensorboard_dir \"", *tensorboard_dir,
+                            "\" is no folder inside the run's, such as events, nor an absolute path"));
+  if (peak_flops && *peak_flops > 0 && *peak_flops < 1e6)
+    throw InputError(concat("peak_flops is ", *peak_flops, ", allowed is 0 or a number of at least 1e6"));
 }
 
 std::int64_t TrainingSection::iterations() const {

@@ -84,11 +84,13 @@ void check_output(const std::string& to, const ModelSource& source, bool overwri
                               " in it is not of a converted model"));
 }
 
-// Of the resolved configuration what belongs to the model rather than to a run, and what its text was to it.
+// Of the resolved configuration what belongs to the model rather than to a run, and what its text was to it;
+// the batch size, too, in which `eval` counts.
 std::string export_config(const RunConfig& config) {
   const Json all = Json::parse(config_json(config));
   Json j{{"model_type", all.at("model_type")}, {"model", all.at("model")}};
-  j["training"]["seq_length"] = config.training.seq_length;
+  for (const char* key : {"seq_length", "micro_batch_size", "global_batch_size"})
+    if (!all.at("training").at(key).is_null()) j["training"][key] = all.at("training").at(key);
   j["data"] = Json::object();
   for (const char* key : {"tokenizer", "reset_attention_mask", "eod_mask_loss"})
     if (all.at("data").contains(key) && !all.at("data").at(key).is_null())

@@ -15,8 +15,8 @@ double Flops::*kind_of(std::string_view job) {
 
 class FlopCounter final : public device::JobObserver {
  public:
-  void before(std::string_view job, double flops) override { count_.*kind_of(job) += flops; }
-  void after(std::string_view) override {}
+  void before(const device::JobInfo& job) override { count_.*kind_of(job.name) += job.flops; }
+  void after(const device::JobInfo&) override {}
   // What came since the last call, per token.
   Flops take(std::int64_t tokens) {
     for (const auto kind : kFlopKinds) count_.*kind /= double(tokens);

@@ -7,16 +7,28 @@
 
 #include "base/error.h"
 #include "base/json_value.h"
+#include "train/config.h"
 
 namespace strata::train {
 namespace {
 
 namespace fs = std::filesystem;
 
+// logging.jsonl of the run's configuration; of a folder that has none, the usual name.
+std::string file_name(const fs::path& folder) {
+  const std::string config = (folder / "config.json").string();
+  if (!fs::exists(config)) return LoggingSection().jsonl;
+  const JsonValue root = parse_json(detail::read_text_file(config), config, Origin::File);
+  const JsonValue* logging = root.find("logging");
+  const JsonValue* name = logging ? logging->find("jsonl") : nullptr;
+  return name && name->kind == JsonValue::Kind::String ? name->text : LoggingSection().jsonl;
+}
+
 fs::path file_of(const std::string& run) {
-  const fs::path path = fs::is_directory(run) ? fs::path(run) / "metrics.jsonl" : fs::path(run);
+  const std::string name = fs::is_directory(run) ? file_name(run) : "";
+  const fs::path path = name.empty() ? fs::path(run) : fs::path(run) / name;
   if (!fs::exists(path))
-    throw InputError(fs::is_directory(run) ? concat(run, ": has no metrics.jsonl, is it a run's folder?")
+    throw InputError(fs::is_directory(run) ? concat(run, ": has no ", name, ", is it a run's folder?")
                                            : concat(run, ": there is no such run or file of metrics"));
   if (!fs::is_regular_file(path)) throw InputError(concat(path.string(), ": is no regular file"));
   return path;

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
+#include <filesystem>
 
 #include "base/config_changes.h"
 #include "base/log.h"
@@ -53,6 +54,14 @@ ModelSource open_loaded(const std::string& path) {
   } catch (const InputError& e) {
     throw InputError(concat("checkpoint.load: ", e.what()));
   }
+}
+
+// What --overwrite removes cannot be started from: until the first save there would be no copy of it.
+void check_kept(const ModelSource& source, const checkpoint::CheckpointStore& store) {
+  for (const checkpoint::Entry& e : store.list())
+    if (std::filesystem::equivalent(e.folder, source.folder))
+      throw InputError(concat("checkpoint.load: ", source.folder, " is of the run that --overwrite removes; ",
+                              "choose another run.name or run.output_dir, or copy it elsewhere"));
 }
 
 class Run {
@@ -127,7 +136,8 @@ class Run {
       log::info(concat("stopped by ", *stop_.reason(), " after step ", progress_.step, " of ", steps_,
                        ", saved in ", store_.root(), "; the same command goes on"));
     else
-      log::info(concat(steps_, " steps done, saved in ", store_.root(), skipped_text()));
+      log::info(concat(resumed_ == progress_.step ? "nothing is left to do: " : "", steps_,
+                       " steps done, saved in ", store_.root(), skipped_text()));
     log::info(memory_line(device_));
     for (const auto& [why, count] : device_.read_backs())
       log::debug(concat("read back ", count, " times: ", why));
@@ -332,6 +342,7 @@ void run(const RunConfig& config, const std::vector<ValueOrigin>& origins, const
     from = find_start(config, data.fingerprint, folder, store, options.allow_changes, log::warn);
   std::optional<ModelSource> source;
   if (!from && config.checkpoint.load) source = open_loaded(*config.checkpoint.load);
+  if (source && options.overwrite) check_kept(*source, store);
   Run r(config, origins, options, std::move(data), folder, store, stop);
   if (source) r.load(*source);
   if (from) r.take_up(*from);

@@ -18,6 +18,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Those of the path that are not there, the inner ones last.
+std::vector<std::string> missing_folders(fs::path path) {
+  std::vector<std::string> missing;
+  for (std::error_code error; !path.empty() && !fs::exists(path, error); path = path.parent_path())
+    missing.insert(missing.begin(), path.string());
+  return missing;
+}
+
 void make_folder(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
@@ -51,12 +59,18 @@ RunFolder::RunFolder(const RunConfig& config)
     if (fs::path(metrics_).lexically_normal() == (fs::path(path_) / taken).lexically_normal())
       throw InputError(concat("logging.jsonl is \"", config.logging.jsonl,
                               "\", but the run's folder has a file of that name; choose another"));
+  made_ = missing_folders(fs::path(metrics_).parent_path());
+  if (std::error_code error; !fs::exists(path_ + "/lock", error)) made_.push_back(path_ + "/lock");
   make_folder(path_);
   make_folder(fs::path(metrics_).parent_path());
   lock_ = lock(path_);
 }
 
-RunFolder::~RunFolder() { close(lock_); }
+RunFolder::~RunFolder() {
+  std::error_code stays;  // a folder with anything else in it
+  for (auto made = made_.rbegin(); made != made_.rend(); ++made) fs::remove(*made, stays);
+  close(lock_);
+}
 
 std::string RunFolder::inside(const std::string& path) const { return (fs::path(path_) / path).string(); }
 
@@ -67,7 +81,8 @@ std::string RunFolder::earlier_config() const {
   return text.str();
 }
 
-void RunFolder::describe(const RunConfig& config, const std::vector<ValueOrigin>& origins) const {
+void RunFolder::describe(const RunConfig& config, const std::vector<ValueOrigin>& origins) {
+  made_.clear();
   write_text(config_path(), config_json(config));
   write_text(path_ + "/origins.json", origins_json(origins));
 }

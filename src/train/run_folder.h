@@ -13,6 +13,7 @@ class RunFolder {
  public:
   // Makes the folder and locks it. InputError if it cannot be written, or another process holds it.
   explicit RunFolder(const RunConfig& config);
+  // What the constructor made goes again, unless the run was described.
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;
 
@@ -24,12 +25,13 @@ class RunFolder {
   // The configuration of an earlier start in this folder; empty: there was none.
   std::string earlier_config() const;
   // Writes config.json and origins.json.
-  void describe(const RunConfig& config, const std::vector<ValueOrigin>& origins) const;
+  void describe(const RunConfig& config, const std::vector<ValueOrigin>& origins);
   // Writes a batch for `strata trace` to skipped/step_00000012.safetensors; returns the path.
   std::string record_skipped(std::int64_t step, const HostBatch& batch) const;
 
  private:
   std::string path_, metrics_;
+  std::vector<std::string> made_;  // the inner ones last; empty once the run is described
   int lock_ = -1;
 };
 

@@ -7,11 +7,6 @@
 
 namespace strata::train {
 
-// Floating-point operations per second of the best of some matrix products of 256 x 1024 x 1024 with the
-// threads of the caller, in `compute`, or in float32 where bfloat16 is slower. Takes about a tenth of a
-// second.
-double measured_gemm_peak(DType compute);
-
 class Throughput {
  public:
   // Measures the peak unless logging.peak_flops gives it or switches it off.

@@ -72,6 +72,7 @@ StepResult Trainer::gradients(const HostBatch& global, Observer* observer) {
 }
 
 void Trainer::update(const StepResult& result) {
+  const device::PhaseScope phase(device_.compute(), device::Phase::Optimizer);
   ++steps_;
   optimizer_->step(result.learning_rate, optim::clip_scale(result.grad_norm, config_.optimizer.clip_grad));
   for (nn::Moe* moe : stage_->moes()) moe->update_bias(config_.router.bias_update_speed);

@@ -305,6 +305,12 @@ TEST(BadConfig, CommandLine) {
             "command line: backend.threads is -1, allowed is an integer from 0 to 4096");
   EXPECT_EQ(load_error(kSample, {"logging.jsonl="}),
             R"(command line: logging.jsonl is "", allowed is a string that is not empty)");
+  for (const char* folder : {"..", "../events", "a/../../events"})
+    EXPECT_EQ(load_error(kSample, {std::string("logging.tensorboard_dir=") + folder}),
+              std::string("command line: logging.tensorboard_dir \"") + folder +
+                  "\" is no folder inside the run's, such as events, nor an absolute path");
+  EXPECT_EQ(load_error(kSample, {"logging.peak_flops=1e-300"}),
+            "command line: logging.peak_flops is 1e-300, allowed is 0 or a number of at least 1e6");
 }
 
 // The model's list of keys is long; what matters stands before it.

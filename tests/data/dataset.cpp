@@ -261,7 +261,7 @@ TEST_F(Training, BadSourcesAreRefused) {
   EXPECT_EQ(refusal([&] {
               open({{a}, {folder / "none"}});
             }),
-            "cannot read " + folder / "none" + ": No such file or directory");
+            "data.train[1].path: cannot read " + folder / "none" + ": No such file or directory");
   const auto narrow = [&] { TrainingData(DataSection{.train = {{b}}}, kLength, 5, kShift + 5, 100); };
   EXPECT_EQ(refusal(narrow), b + ".bin: token 5 is 10005; ids are 0 to 10004 (model.vocab_size)");
 }

@@ -88,6 +88,11 @@ TEST_F(Eval, ReadsTheSameModelWhereverItIs) {
       eval({"--config", "runs/tiny/config.json", "--weights", step + "/model.safetensors", "--iters", "1"})
           .at("sets"),
       run);
+  EXPECT_EQ(place.strata({"checkpoint", "convert", "runs/tiny", "--to", "m"}).status, 0);
+  EXPECT_EQ(
+      eval({"--checkpoint", "m", "--data", "other=other", "--data", "more=more", "--iters", "1"}).at("sets"),
+      run)
+      << "an exported model knows the size of a batch";
   const Json mine =
       eval({"--checkpoint", "runs/tiny", "--data", "mine=other", "--data", "more", "--iters", "1"});
   EXPECT_EQ(mine.at("sets").size(), 2u);
@@ -141,7 +146,8 @@ TEST_F(Eval, RefusesWhatItCannotEvaluate) {
        "--data: there are two sets of the name \"a\""},
       {{"--checkpoint", "runs/tiny", "--data", "a b=other"},
        "validation has the name \"a b\", allowed are letters, digits, hyphens and underscores"},
-      {{"--checkpoint", "runs/tiny", "--data", "a=none"}, "cannot read none: No such file or directory"},
+      {{"--checkpoint", "runs/tiny", "--data", "a=none"},
+       "data.validation.a.path: cannot read none: No such file or directory"},
       {{"--checkpoint", "runs/tiny", "--data", "a=ids.bin"},
        "ids.bin: token 1 is 300; ids are 0 to 263 (model.vocab_size)"},
       {{"--checkpoint", "runs/tiny", "--data", "a=other", "--iters", "0"},

@@ -115,6 +115,18 @@ TEST_F(Plot, DrawsValuesWhereTheAxesSay) {
     EXPECT_EQ(count(html, outside), 0) << outside;
 }
 
+TEST_F(Plot, AxesOfTheLargestDoublesAreFinite) {
+  run("a", R"({"iteration":1,"learning rate":-1.7e308,"grad norm":1e-300}
+{"iteration":2,"learning rate":1.7e308,"grad norm":1.7e308}
+)");
+  const std::string html = page({"a"});
+  for (const ReadChart& chart : {ReadChart(html, "learning rate"), ReadChart(html, "gradient norm", true)}) {
+    EXPECT_EQ(count(chart.svg, "nan") + count(chart.svg, "inf"), 0);
+    EXPECT_EQ(chart.lines("c0").at(0).size(), 2u);
+    EXPECT_LT(count(chart.svg, "class=y"), 15);
+  }
+}
+
 TEST_F(Plot, LongCurvesAreThinnedWithTheirExtremesAndSmoothed) {
   constexpr int kSteps = 5000;
   std::string lines;
@@ -227,8 +239,8 @@ TEST_F(Plot, TrainedRunFromItsFolderWithEventFilesOfBothParts) {
     return place.strata({"train", STRATA_SOURCE_DIR "/configs/tiny.json", "--override", "--set",
                          R"(data.train=[{"path": "text"}])", "--set",
                          R"(data.validation={"set": {"path": "text"}})", "--set", "training.eval_iters=1",
-                         "--set", "logging.tensorboard_dir=events", "--set",
-                         std::string("training.train_iters=") + iterations});
+                         "--set", "logging.tensorboard_dir=events", "--set", "logging.jsonl=log/curves.jsonl",
+                         "--set", std::string("training.train_iters=") + iterations});
   };
   for (const char* iterations : {"3", "5"}) ASSERT_EQ(train(iterations).status, 0);
   EXPECT_EQ(names_in(place.path("runs/tiny/events")).size(), 2u);

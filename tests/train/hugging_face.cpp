@@ -179,10 +179,9 @@ TEST_F(HuggingFace, WhatIsNotComputedIsRefused) {
   says("quantization_config", {{"quant_method", "fp8"}}, "quantization_config is {");
   says("num_key_value_heads", 2, "num_key_value_heads is 2, allowed is 4");
   says("moe_layer_freq", 2, "moe_layer_freq is 2, allowed is 1");
-  says("scoring_func", "tanh", R"(scoring_func is "tanh", allowed is "sigmoid" or "softmax")");
+  says("scoring_func", "tanh", R"(scoring_func is "tanh", allowed is "sigmoid" in deepseek_v3)");
   says("topk_method", "greedy", R"(topk_method is "greedy", allowed is "noaux_tc")");
-  says("scoring_func", "softmax",
-       R"(topk_method is "noaux_tc", allowed is "greedy" or "group_limited_greedy")");
+  says("scoring_func", "softmax", R"(scoring_func is "softmax", allowed is "sigmoid" in deepseek_v3)");
   says("rope_scaling", {{"type", "yarn"}, {"factor", 40}},
        R"(rope_scaling.type is "yarn", allowed is "default")");
   says("rope_scaling", {{"type", "default"}, {"factor", 40}}, "rope_scaling.factor is 40, allowed is null");
@@ -201,6 +200,11 @@ TEST_F(HuggingFace, WhatIsNotComputedIsRefused) {
   says("rope_theta", nullptr, "lacks rope_theta");
   config["qk_norm"] = false;
   EXPECT_EQ(refusal(config, golden), "");
+  config["model_type"] = "deepseek_v2";
+  config["architectures"] = {"DeepseekV2ForCausalLM"};
+  says("scoring_func", "sigmoid", R"(scoring_func is "sigmoid", allowed is "softmax" in deepseek_v2)");
+  says("scoring_func", "softmax",
+       R"(topk_method is "noaux_tc", allowed is "greedy" or "group_limited_greedy")");
 }
 
 TEST_F(HuggingFace, DamagedFilesAreRefused) {

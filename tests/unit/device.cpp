@@ -82,14 +82,14 @@ TEST(Queue, JobsThrowWhenTheyRun) {
 
 struct Names final : device::JobObserver {
   std::vector<std::string> seen;
-  void before(std::string_view job, double) override { seen.push_back("<" + std::string(job)); }
-  void after(std::string_view job) override { seen.push_back(std::string(job) + ">"); }
+  void before(const device::JobInfo& job) override { seen.push_back("<" + std::string(job.name)); }
+  void after(const device::JobInfo& job) override { seen.push_back(std::string(job.name) + ">"); }
 };
 
 struct Flops final : device::JobObserver {
   double sum = 0;
-  void before(std::string_view, double flops) override { sum += flops; }
-  void after(std::string_view) override {}
+  void before(const device::JobInfo& job) override { sum += job.flops; }
+  void after(const device::JobInfo&) override {}
 };
 
 // More memory than any machine has, touched by nobody.
@@ -117,6 +117,32 @@ TEST(Stream, ObserverSeesEveryJob) {
   device.compute().run(kernels::Fill{.y = x, .value = 1});
   device.compute().run(kernels::Copy{.x = x, .y = y});
   EXPECT_EQ(names.seen, (std::vector<std::string>{"<fill", "fill>", "<copy", "copy>"}));
+}
+
+// Of the moment of submission, whenever a job runs.
+TEST(Stream, JobsKnowTheirPhase) {
+  struct Phases final : device::JobObserver {
+    std::vector<device::Phase> seen;
+    void before(const device::JobInfo& job) override { seen.push_back(job.phase); }
+    void after(const device::JobInfo&) override {}
+  } phases;
+  Device device({.mode = StreamMode::Queued, .guard = false, .fill_nan = false, .seed = 0});
+  device.compute().observe(&phases);
+  const Tensor x(device, {2}, DType::Float32);
+  const auto fill = [&] { device.compute().run(kernels::Fill{.y = x, .value = 1}); };
+  using enum device::Phase;
+  {
+    const device::PhaseScope outer(device.compute(), Backward);
+    fill();
+    {
+      const device::PhaseScope inner(device.compute(), Recompute);
+      fill();
+    }
+    fill();
+  }
+  fill();
+  device.compute().synchronize();
+  EXPECT_EQ(phases.seen, (std::vector<device::Phase>{Backward, Recompute, Backward, Forward}));
 }
 
 TEST(Memory, FreshMemoryIsNaN) {

@@ -1,4 +1,4 @@
-// Operations of jobs, against products and sums counted by hand.
+// Operations and bytes of jobs, counted by hand.
 #include <gtest/gtest.h>
 
 #include "kernels/jobs.h"
@@ -85,6 +85,65 @@ TEST(Flops, HyperConnections) {
   EXPECT_EQ(
       flops(HyperWriteBackward{.dnext = x, .x = x, .y = {}, .coef = {}, .dx = {}, .dy = {}, .dcoef = {}}),
       2 * write);
+}
+
+// Every operand once, one that is added to twice.
+TEST(Bytes, Operands) {
+  Gemm gemm{.a = shaped({3, 5}), .b = shaped({5, 7}), .c = shaped({3, 7})};
+  EXPECT_EQ(bytes(gemm), 4 * (15 + 35 + 21));
+  gemm.mode = Write::Accumulate;
+  EXPECT_EQ(bytes(gemm), 4 * (15 + 35 + 2 * 21));
+  const View half{&anything, DType::BFloat16, {9}};
+  EXPECT_EQ(bytes(Copy{.x = half, .y = shaped({9})}), 9 * (2 + 4));
+  RmsNormBackward norm{.dy = shaped({6, 8}),
+                       .x = shaped({6, 8}),
+                       .weight = shaped({8}),
+                       .rstd = shaped({6}),
+                       .dx = {},
+                       .dweight = {}};
+  EXPECT_EQ(bytes(norm), 4 * (48 + 48 + 8 + 6));
+  norm.dx = {shaped({6, 8}), Write::Accumulate}, norm.dweight = shaped({8});
+  EXPECT_EQ(bytes(norm), 4 * (48 + 48 + 8 + 6 + 2 * 48 + 2 * 8));
+  AdamW adam{.master = shaped({9}), .m = shaped({9}), .v = shaped({9}), .grad = shaped({9}), .value = {}};
+  EXPECT_EQ(bytes(adam), 9 * 7 * 4);
+  adam.value = half;
+  EXPECT_EQ(bytes(adam), 9 * (7 * 4 + 2));
+}
+
+// Rows that are looked up, and parts of a tensor that several views share.
+TEST(Bytes, Parts) {
+  EXPECT_EQ(bytes(EmbeddingForward{.ids = shaped({6}), .weight = shaped({1000, 8}), .y = shaped({6, 8})}),
+            4 * (6 + 2 * 48));
+  const ConstView rows = shaped({6, 40});
+  AttentionForward job{.q = {.tensor = rows, .heads = 2, .dim = 5},
+                       .k = {.tensor = rows, .heads = 1, .dim = 5},
+                       .v = {.tensor = rows, .heads = 1, .dim = 3},
+                       .k_shared = {},
+                       .sequences = {},
+                       .y = shaped({6, 6}),
+                       .lse = shaped({2, 6})};
+  EXPECT_EQ(bytes(job), 4 * 6 * (10 + 5 + 3 + 6 + 2));
+}
+
+// What no gradient arrived for is not read.
+TEST(Bytes, DepthAttend) {
+  DepthAttendBackward job;
+  job.sources.assign(3, source());
+  for (int j = 0; j < 3; ++j)
+    job.dsources.push_back({{shaped({10, 8}), Write::Accumulate}, {shaped({8, 4})}});
+  job.rstd = shaped({3, 10, 2});
+  const double sources = 3 * (80 + 32 + 2 * 80 + 2 * 32) + 60;
+  job.targets.resize(2);
+  EXPECT_EQ(bytes(job), 4 * sources);
+  job.targets[1] = {.ask = {shaped({2, 8}), shaped({8})},
+                    .out = shaped({10, 2, 8}),
+                    .lse = shaped({10, 2}),
+                    .logits = shaped({3, 10, 2}),
+                    .dout = shaped({10, 2, 8}),
+                    .dlse = {},
+                    .dquery = shaped({2, 8}),
+                    .dkey_norm = shaped({8})};
+  EXPECT_EQ(bytes(job), 4 * (sources + 24 + 160 + 20 + 60 + 160 + 2 * 24));
 }
 
 }  // namespace
