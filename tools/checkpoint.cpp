@@ -56,15 +56,21 @@ std::int64_t folder_bytes(const std::string& folder) {
 void print_file(const FileSummary& f) {
   std::vector<std::string> types;
   for (const auto& [type, values] : f.values_of_type) types.push_back(concat(values, " ", type));
-  std::printf("\n%s: %zu tensors, %lld values (%s), %lld bytes\n", f.name.c_str(), f.tensors.size(),
-              (long long)f.values, types.empty() ? "none" : join(types, ", ").c_str(), (long long)f.bytes);
+  std::int64_t biases = 0;
+  for (const auto& [name, t] : f.tensors)
+    biases += name.ends_with(".e_score_correction_bias") ? t.numel() : 0;
+  const std::string of_them = biases > 0 ? concat(", of them ", biases, " router biases") : "";
+  std::printf("\n%s: %zu tensors, %lld values (%s)%s, %lld bytes\n", f.name.c_str(), f.tensors.size(),
+              (long long)f.values, types.empty() ? "none" : join(types, ", ").c_str(), of_them.c_str(),
+              (long long)f.bytes);
   for (const auto& [name, t] : f.tensors)
     std::printf("  %-4s %-20s %s\n", t.dtype.c_str(), text_of(t.shape).c_str(), name.c_str());
 }
 
 void print_text(const Summary& s) {
   if (s.kind == Summary::Kind::Root) {
-    std::printf("%s: %zu checkpoints\n", s.path.c_str(), s.steps.size());
+    std::printf("%s: %zu checkpoint%s\n  %12s  %16s        folder\n", s.path.c_str(), s.steps.size(),
+                s.steps.size() == 1 ? "" : "s", "step", "size");
     for (const Entry& e : s.steps)
       std::printf("  %12lld  %16lld bytes  %s\n", (long long)e.step, (long long)folder_bytes(e.folder),
                   e.folder.c_str());

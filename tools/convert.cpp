@@ -52,9 +52,11 @@ int convert(const ConvertArguments& a) {
   std::printf("from %s: %s\n", c.source.text().c_str(), residual_text(c.source.config.model).c_str());
   for (const std::string& note : c.source.notes) std::printf("note: %s\n", note.c_str());
   if (c.source.kind == train::SourceKind::HuggingFace && c.config.model.has_moe()) print_balance(c);
-  std::printf("to %s (%s): %s, %lld weights in %s, %.1f MB\n", o.to.c_str(), name_of(o.format).data(),
-              residual_text(c.config.model).c_str(), (long long)c.weights, name_of(c.dtype).data(),
-              double(c.bytes) / 1e6);
+  const std::string biases =
+      c.router_biases > 0 ? concat(", of them ", c.router_biases, " router biases") : "";
+  std::printf("to %s (%s): %s, %lld weights%s in %s, %.1f MB\n", o.to.c_str(), name_of(o.format).data(),
+              residual_text(c.config.model).c_str(), (long long)c.weights, biases.c_str(),
+              name_of(c.dtype).data(), double(c.bytes) / 1e6);
   std::printf("logits in float64, max |difference| / max |logit|: %.2g at rms_norm_eps %g", c.difference,
               c.config.model.rms_norm_eps);
   if (c.limit_difference) std::printf(", %.2g at %g", *c.limit_difference, train::kLimitEps);

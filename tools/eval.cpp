@@ -11,6 +11,7 @@
 #include "tools/commands.h"
 #include "tools/open_model.h"
 #include "train/evaluate.h"
+#include "train/run_text.h"
 #include "train/weights.h"
 
 namespace strata::tools {
@@ -64,11 +65,13 @@ std::vector<Result> evaluate_all(const train::ModelSource& source, std::optional
     all.push_back({set.name(), set.path(), set.windows(),
                    *train::evaluate(trainer, set, windows, rows, [] { return true; })});
   }
-  log::info(concat("peak memory: ", double(device.memory().total().peak) / 1e6, " MB"));
+  log::info(train::memory_line(device));
   return all;
 }
 
-void print_text(const train::RunConfig& config, const std::vector<Result>& all) {
+void print_text(const train::ModelSource& source, const std::vector<Result>& all) {
+  const train::RunConfig& config = source.config;
+  std::printf("%s\n", source.folder.empty() ? source.weights.path.c_str() : source.text().c_str());
   std::size_t width = 3;
   for (const Result& r : all) width = std::max(width, r.name.size());
   std::printf("%-*s  %10s  %12s  %13s  %19s  %12s  %12s\n", int(width), "set", "loss", "perplexity",
@@ -120,7 +123,7 @@ int eval(const EvalArguments& a) {
   if (a.json)
     print_json(source, all);
   else
-    print_text(source.config, all);
+    print_text(source, all);
   return 0;
 }
 

@@ -241,12 +241,14 @@ CLI::App* add_checkpoint(CLI::App& app, CheckpointArguments& a) {
   c->require_subcommand(1);
   CLI::App* inspect =
       c->add_subcommand("inspect", "print what is in it: tensors, shapes, types, configuration");
-  inspect->add_option("PATH", a.path, "checkpoint, folder of checkpoints, or safetensors file")
+  inspect->add_option("PATH", a.path, "checkpoint, folder of checkpoints, run's folder, or safetensors file")
       ->required()
       ->type_name("");
   add_switch(inspect, "--json", a.json, "print JSON");
   CLI::App* verify = c->add_subcommand("verify", "compare sizes and checksums; exit status 1 if damaged");
-  verify->add_option("PATH", a.path, "checkpoint or folder of checkpoints")->required()->type_name("");
+  verify->add_option("PATH", a.path, "checkpoint, folder of checkpoints, or run's folder")
+      ->required()
+      ->type_name("");
   return c;
 }
 

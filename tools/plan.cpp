@@ -2,6 +2,7 @@
 // visits, all but the routed experts that were not chosen, num_experts_per_tok / n_routed_experts of them;
 // embedding and head count in full, a tied matrix once. Memory and operations, from a step on a device that
 // does nothing (train/dry_run.h).
+#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -107,7 +108,7 @@ std::string scaled(double n, double unit, const char* suffix) {
   std::snprintf(text, sizeof text, "%.2f%s", n / unit, suffix);
   return text;
 }
-std::string millions(double n) { return scaled(n, 1e6, "M"); }
+std::string millions(double n) { return n < 1e9 ? scaled(n, 1e6, "M") : scaled(n, 1e9, "B"); }
 std::string operations(double n) {
   if (n >= 1e12) return scaled(n, 1e12, "T");
   if (n >= 1e9) return scaled(n, 1e9, "G");
@@ -141,6 +142,17 @@ void print_memory(const train::RunConfig& config, const train::Memory& m) {
               "taken from the system", size(m.reserved).c_str());
   std::printf("%-24s %15s  beside that while a checkpoint is saved%s\n", "copies for a checkpoint",
               size(m.snapshot).c_str(), config.checkpoint.async_save ? ", training going on" : "");
+}
+
+void print_kept(const train::DryRun& r) {
+  std::vector<std::pair<std::string, std::int64_t>> rows(r.kept.begin(), r.kept.end());
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::int64_t all = 0;
+  for (const auto& [op, bytes] : rows) all += bytes;
+  std::printf("\n%-24s %15s\n%-24s %15s\n", "kept for backward", "a micro-batch", "in all",
+              size(all).c_str());
+  for (const auto& [op, bytes] : rows) std::printf("  %-22s %15s\n", op.c_str(), size(bytes).c_str());
 }
 
 void print_operations(const Plan& plan) {
@@ -220,6 +232,7 @@ void print_json(const Plan& plan) {
   nlohmann::ordered_json j{{"parameters", plan.count.total}, {"active", plan.count.active}};
   for (const char* group : kGroups) j["groups"][group] = plan.count.groups.at(group);
   j["memory_bytes"] = memory_json(r.memory);
+  j["kept_for_backward_bytes"] = r.kept;
   j["flops_per_token"] = {{"forward", flops_json(r.forward)},
                           {"backward", flops_json(r.backward)},
                           {"recompute", flops_json(r.recompute)},
@@ -252,6 +265,7 @@ int plan(const PlanArguments& a) {
   }
   print_parameters(plan.config.model, plan.count);
   print_memory(plan.config, plan.run.memory);
+  print_kept(plan.run);
   print_operations(plan);
   print_policies(plan);
   print_variants(plan);

@@ -36,6 +36,9 @@ std::vector<std::string> names_of(const std::vector<std::string>& runs) {
 // Only a page that was drawn before is replaced.
 void check_output(const std::string& out) {
   if (out.empty()) throw InputError("--out: \"\" is no file's name");
+  const fs::path folder = fs::path(out).parent_path();
+  if (!folder.empty() && !fs::is_directory(folder))
+    throw InputError(concat("--out: no folder ", folder.string()));
   if (!fs::exists(out)) return;
   if (!fs::is_regular_file(out)) throw InputError(concat("--out: ", out, " is no file that can be replaced"));
   std::ifstream file(out);

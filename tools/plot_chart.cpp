@@ -91,17 +91,16 @@ std::string grid(const Axis& x, const Axis& y, const std::string& x_label) {
   std::string svg;
   for (const double tick : y.ticks) {
     const std::string at = fixed(y.at(tick));
-    svg += concat("<path class=grid d='M", kLeft, " ", at, "H", kRight, "'/><text class=y x=", kLeft - 6,
-                  " y=", at, ">", short_number(y.log ? std::pow(10, tick) : tick), "</text>");
+    svg += concat("<path class='grid' d='M", kLeft, " ", at, "H", kRight, "'/><text class='y' x='", kLeft - 6,
+                  "' y='", at, "'>", short_number(y.log ? std::pow(10, tick) : tick), "</text>");
   }
   for (const double tick : x.ticks) {
     const std::string at = fixed(x.at(tick));
-    svg += concat("<path class=tick d='M", at, " ", kBottom, "v4'/><text x=", at, " y=", kBottom + 18, ">",
-                  short_number(tick), "</text>");
+    svg += concat("<path class='tick' d='M", at, " ", kBottom, "v4'/><text x='", at, "' y='", kBottom + 18,
+                  "'>", short_number(tick), "</text>");
   }
-  return svg + concat("<path class=axis d='M", kLeft, " ", kTop, "V", kBottom, "H", kRight,
-                      "'/><text x=", (kLeft + kRight) / 2, " y=", kHeight - 6, ">", escaped(x_label),
-                      "</text>");
+  return svg + concat("<path class='axis' d='M", kLeft, " ", kTop, "V", kBottom, "H", kRight, "'/><text x='",
+                      (kLeft + kRight) / 2, "' y='", kHeight - 6, "'>", escaped(x_label), "</text>");
 }
 
 std::string draw_line(const Chart& chart, const Line& all, const Axis& x, const Axis& y) {
@@ -114,13 +113,14 @@ std::string draw_line(const Chart& chart, const Line& all, const Axis& x, const 
     if (!std::isnan(h)) {
       const std::string px = fixed(x.at(line.x[i])), py = fixed(y.at(h));
       path += concat(is_open ? "L" : "M", px, " ", py);
-      if (is_marked) marks += concat("<circle cx=", px, " cy=", py, " r=2.6 />");
+      if (is_marked) marks += concat("<circle cx='", px, "' cy='", py, "' r='2.6'/>");
     }
     is_open = !std::isnan(h);
   }
   const std::string style = concat("c", line.colour % kColours, line.faint ? " faint" : "",
                                    line.dashed || line.colour >= kColours ? " dashed" : "");
-  std::string hint = line.name;
+  std::string hint = line.name.empty() ? chart.title : line.name;
+  hint += line.faint ? ", as logged" : line.dashed ? ", dashed" : "";
   if (!line.y.empty()) hint += concat(": ", short_number(line.y.back()), " at ", line.x.back());
   return concat("<g class='", style, "'><title>", escaped(hint), "</title><path d='", path, "'/>", marks,
                 "</g>");
@@ -129,7 +129,7 @@ std::string draw_line(const Chart& chart, const Line& all, const Axis& x, const 
 std::string legend(const Chart& chart) {
   std::string entries;
   for (const Line& line : chart.lines)
-    if (!line.name.empty())
+    if (!line.name.empty() && !line.faint && !line.dashed)
       entries += concat("<span class='c", line.colour % kColours, line.colour >= kColours ? " dashed" : "",
                         "'>", escaped(line.name), "</span>");
   return entries.empty() ? "" : "<div class=legend>" + entries + "</div>";
@@ -143,8 +143,9 @@ std::string draw(const Chart& chart) {
   for (const Line& line : chart.lines) lines += draw_line(chart, line, x, y);
   const std::string note = chart.note.empty() ? "" : concat(" <small>", escaped(chart.note), "</small>");
   return concat("<figure><figcaption>", escaped(chart.title), note, "</figcaption>", legend(chart),
-                "<svg viewBox='0 0 ", kWidth, " ", kHeight, "' role=img aria-label='", escaped(chart.title),
-                "'>", grid(x, y, chart.x_label), lines, "</svg></figure>\n");
+                "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 ", kWidth, " ", kHeight,
+                "' role='img' aria-label='", escaped(chart.title), "'>", grid(x, y, chart.x_label), lines,
+                "</svg></figure>\n");
 }
 
 Line thinned(const Line& line, std::size_t points) {

@@ -6,7 +6,7 @@
 namespace strata::tools {
 
 struct Line {
-  std::string name;          // for the legend; empty: no entry
+  std::string name;          // for the legend, unless faint or dashed; empty: the chart's title serves
   int colour = 0;            // 0, 1, ..; they repeat after eight, dashed
   std::vector<double> x, y;  // x ascends; a y that is not finite is a gap
   bool faint = false, dashed = false;

@@ -80,7 +80,7 @@ void add_curves(Page& page, const std::string& metric, const std::string& title,
     Line line = line_of(page.label(page.runs[i]), i, *curve);
     if (look != Look::Plain && line.x.size() >= kFewSteps) {
       Line raw = line;
-      raw.name.clear(), raw.faint = true;
+      raw.faint = true;
       chart.lines.push_back(raw);
       line.y = smoothed(line.y);
       is_smoothed = true;
@@ -103,7 +103,8 @@ void add_profile(Page& page, const std::string& prefix, const std::string& title
   if (places.size() < 2) return;
   Chart chart{title, "last step; dashed: first", x_label, false, {}};
   for (std::size_t i = 0; i < page.runs.size(); ++i) {
-    Line first{"", int(i), {}, {}, false, true}, last{page.label(page.runs[i]), int(i), {}, {}};
+    Line last{page.label(page.runs[i]), int(i), {}, {}}, first = last;
+    first.dashed = true;
     for (const int place : places)
       if (const Curve* curve = find(page.runs[i], concat(prefix, place))) {
         first.x.push_back(place), first.y.push_back(curve->values.front());

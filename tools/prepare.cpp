@@ -35,9 +35,10 @@ class Progress {
     const double seconds = std::chrono::duration<double>(now - start_).count();
     const double done = double(c.bytes_read), all = double(c.bytes_to_read);
     char text[160];
-    std::snprintf(text, sizeof text, "%.1f of %.1f MB, %lld documents, %.1f M tokens, %.1f MB/s, %.0f s left",
-                  done / 1e6, all / 1e6, static_cast<long long>(c.documents), double(c.tokens) / 1e6,
-                  done / 1e6 / seconds, std::max(0.0, all - done) / done * seconds);
+    std::snprintf(text, sizeof text, "%.1f of %.1f MB, %lld %s, %.1f M tokens, %.1f MB/s, %.0f s left",
+                  done / 1e6, all / 1e6, static_cast<long long>(c.documents),
+                  c.documents == 1 ? "document" : "documents", double(c.tokens) / 1e6, done / 1e6 / seconds,
+                  std::max(0.0, all - done) / done * seconds);
     log::info(text);
   }
 

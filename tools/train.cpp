@@ -1,9 +1,21 @@
 // A training run as a configuration file describes it.
+#include <algorithm>
+
 #include "base/json_config.h"
 #include "tools/commands.h"
 #include "train/run.h"
 
 namespace strata::tools {
+namespace {
+
+// Who gave the value whose path a sentence begins with.
+std::string source_of(const std::string& sentence, const std::string& file,
+                      const std::vector<ValueOrigin>& origins) {
+  const ValueOrigin told{sentence.substr(0, sentence.find(' ')), Origin::CommandLine};
+  return std::find(origins.begin(), origins.end(), told) == origins.end() ? file : "command line";
+}
+
+}  // namespace
 
 int train(const TrainArguments& a) {
   const train::RunOptions options{
@@ -13,7 +25,7 @@ int train(const TrainArguments& a) {
   try {
     train::check_trainable(config);
   } catch (const InputError& e) {
-    throw InputError(concat(a.config.file, ": ", e.what()));
+    throw InputError(concat(source_of(e.what(), a.config.file, origins), ": ", e.what()));
   }
   train::run(config, origins, options);
   return 0;

@@ -27,7 +27,7 @@ class Reader : public FieldVisitor {
   std::vector<ValueOrigin> take_origins() { return std::move(origins_); }
 
   void group(const Field& f, const Group& g) override {
-    const Place outer = enter(f);
+    const Place outer = enter(f, &g);
     read_members(g);
     leave(outer);
   }
@@ -87,7 +87,7 @@ class Reader : public FieldVisitor {
   void element(const Field& f, std::size_t index, const Group& g) override;
   void end_list(const Field&) override {}
 
-  Place enter(const Field& f);
+  Place enter(const Field& f, const Group* g = nullptr);
   void leave(const Place& outer) {
     object_ = outer.object;
     path_ = outer.path;
@@ -119,6 +119,19 @@ class Reader : public FieldVisitor {
   std::vector<ValueOrigin> origins_;
 };
 
+// All names, or of many those that are spelt most like `key`.
+std::string some_of(std::vector<std::string> names, const std::string& key) {
+  constexpr std::size_t kMost = 8, kLongest = 100;
+  const std::size_t more = names.size() - std::min(kMost, names.size());
+  if (more == 0) return join(names, ", ");
+  const std::string_view word = std::string_view(key).substr(0, kLongest);
+  std::stable_sort(names.begin(), names.end(), [&](const auto& a, const auto& b) {
+    return edit_distance(a, word) < edit_distance(b, word);
+  });
+  names.resize(kMost);
+  return concat(join(names, ", "), " and ", more, " more: strata config --reference");
+}
+
 const JsonValue kNothing{.kind = Kind::Object};
 
 bool is_taken_away(const JsonValue& v) { return v.kind == Kind::Null && v.origin == Origin::CommandLine; }
@@ -133,12 +146,20 @@ std::string shown(const std::string& key) {
   return JsonValue{.kind = Kind::String, .text = key}.brief();
 }
 
-Reader::Place Reader::enter(const Field& f) {
+// "an object"; where it has a type and was given a word: as it would be with that word.
+std::string object_text(const JsonValue& v, const Group* g) {
+  const std::vector<std::string> keys = g ? keys_of(*g, false) : std::vector<std::string>();
+  const bool has_type = std::find(keys.begin(), keys.end(), "type") != keys.end();
+  return has_type && v.kind == Kind::String ? concat("an object, as in {\"type\": ", v.brief(), "}")
+                                            : "an object";
+}
+
+Reader::Place Reader::enter(const Field& f, const Group* g) {
   Place outer{object_, path_};
   const JsonValue* v = object_->find(std::string(f.key));
   if (v) refuse_unless_applies(f, *v);
   if (v && is_taken_away(*v)) v = nullptr;
-  if (v && v->kind != Kind::Object) refuse(*v, path_of(f), "an object");
+  if (v && v->kind != Kind::Object) refuse(*v, path_of(f), object_text(*v, g));
   object_ = v ? v : &kNothing;
   path_ = path_ + shown(std::string(f.key)) + ".";
   return outer;
@@ -252,7 +273,7 @@ void Reader::refuse_unknown(const Group& g) const {
     if (std::find(known.begin(), known.end(), key) != known.end()) continue;
     throw InputError(concat(where(value.origin), path_, shown(key), " is an unknown key (with value ",
                             value.brief(), ")", nearest(key, known), ", allowed here are ",
-                            join(known, ", ")));
+                            some_of(known, key)));
   }
 }
 

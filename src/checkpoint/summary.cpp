@@ -52,6 +52,8 @@ Summary summarize(const std::string& path) {
     return s;
   }
   if (fs::is_directory(path)) s.steps = list_steps(path);
+  if (s.steps.empty() && fs::is_directory(path))
+    s.steps = list_steps((fs::path(path) / "checkpoints").string());
   if (!s.steps.empty()) {
     s.kind = Summary::Kind::Root;
     return s;

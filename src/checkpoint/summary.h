@@ -33,8 +33,8 @@ struct Summary {
 // Whether this is the folder of one checkpoint: named as a step, or with a manifest in it.
 bool is_step_folder(const std::string& path);
 
-// PATH is the folder of one step, a folder that holds such folders, a safetensors file, an index of shards or
-// a folder with either. InputError where it is none of these or cannot be read.
+// PATH is the folder of one step, a folder that holds such folders or a run's, a safetensors file, an index
+// of shards or a folder with either. InputError where it is none of these or cannot be read.
 Summary summarize(const std::string& path);
 
 }  // namespace strata::checkpoint

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 
 #include "base/error.h"
 
@@ -22,6 +23,8 @@ int open_file(const std::string& file) {
 }
 
 std::int64_t checked_size(const std::string& file) {
+  if (std::filesystem::is_directory(file))
+    throw InputError(concat("cannot read ", file, ": it is a folder; name its .txt and .jsonl files"));
   if (!file.ends_with(".txt") && !file.ends_with(".jsonl"))
     throw InputError(concat("cannot tell what ", file, " is: a name ends in .txt (one document) or .jsonl ",
                             "(one a line)"));
@@ -29,8 +32,7 @@ std::int64_t checked_size(const std::string& file) {
   struct stat status {};
   const bool known = ::fstat(fd, &status) == 0;
   ::close(fd);
-  if (!known || S_ISDIR(status.st_mode))
-    throw InputError(concat("cannot read ", file, ": it is a directory"));
+  if (!known) throw InputError(concat("cannot read ", file, ": its size is not known"));
   return status.st_size;
 }
 

@@ -43,7 +43,8 @@ struct Config {
   void fields(FieldVisitor& v) {
     v("type", type, "residual connection");
     const bool depth = has_blocks(), hyper = has_hyper_streams(), msar = type == Type::Msar;
-    v("num_blocks", num_blocks, "blocks of sub-layers; unset: every sub-layer is one",
+    v("num_blocks", num_blocks,
+      "blocks of sub-layers; unset, or not below their number: every sub-layer is one",
       at_least(1).only(depth, "type is attnres, msar or attnres_mhc"));
     v("streams", streams, "views of each source (msar) or residual streams (mhc)",
       between(1, 64).only(msar || hyper, "type is msar, mhc or attnres_mhc"));

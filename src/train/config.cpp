@@ -21,7 +21,7 @@ void TrainingSection::fields(FieldVisitor& v) {
   v("train_tokens", train_tokens, "tokens of the run, rounded up to whole steps, instead of train_iters",
     count_from(1));
   v("eval_interval", eval_interval, "steps between evaluations; 0: only after the last step", count_from(0));
-  v("eval_iters", eval_iters, "batches per evaluation", count_from(1));
+  v("eval_iters", eval_iters, "batches of global_batch_size sequences per evaluation", count_from(1));
 }
 
 void PrecisionSection::fields(FieldVisitor& v) { v("compute", compute, "type of activations and matrices"); }

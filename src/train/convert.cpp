@@ -157,7 +157,10 @@ Conversion convert(const ConvertOptions& o) {
   const std::string parent = fs::absolute(to).parent_path().string();
   if (const std::string lack = checkpoint::lacks_room(disk, parent, bytes_of(tensors)); !lack.empty())
     throw Error(concat("cannot write ", to, ": ", lack));
-  for (const checkpoint::HostTensor& t : tensors) c.weights += t.dims.numel();
+  for (const checkpoint::HostTensor& t : tensors) {
+    c.weights += t.dims.numel();
+    c.router_biases += is_router_bias(t.name) ? t.dims.numel() : 0;
+  }
 
   checkpoint::StagedFolder folder(disk, to);
   folder.add("config.json", config);

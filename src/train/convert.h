@@ -32,7 +32,7 @@ struct Conversion {
   RunConfig config;  // of the result
   std::vector<ValueOrigin> origins;
   DType dtype = DType::Float32;
-  std::int64_t weights = 0, bytes = 0;
+  std::int64_t weights = 0, router_biases = 0, bytes = 0;  // router biases: of the weights
   // Largest differences of logits, as parts of the largest logit, in float64: at the model's own
   // rms_norm_eps, and, with other residual connections, at kLimitEps.
   double difference = 0;

@@ -29,8 +29,6 @@ HostTensor host_tensor(const std::string& name, const Dims& dims, DType dtype,
   return t;
 }
 
-bool is_router_bias(const std::string& name) { return name.ends_with(".e_score_correction_bias"); }
-
 // Residual modules of `config`, as they start from a vanilla model.
 void add_residual(const RunConfig& config, DType dtype, std::vector<HostTensor>& tensors) {
   const model::ModelConfig& m = config.model;
@@ -47,6 +45,8 @@ void add_residual(const RunConfig& config, DType dtype, std::vector<HostTensor>&
 }
 
 }  // namespace
+
+bool is_router_bias(const std::string& name) { return name.ends_with(".e_score_correction_bias"); }
 
 bool holds_float64(const checkpoint::NamedWeights& weights) {
   return std::any_of(weights.all.begin(), weights.all.end(),

@@ -6,6 +6,7 @@
 namespace strata::train {
 
 bool holds_float64(const checkpoint::NamedWeights& weights);
+bool is_router_bias(const std::string& name);
 
 // The weights of `source` and, where `target` has other residual connections than the vanilla ones it has,
 // those with which it computes the same; initial values are of target.run.seed. By name, in `dtype`, router

@@ -54,6 +54,7 @@ class Rehearsal {
     trainer_.update(trainer_.gradients(batch_, config_.logging.metrics_interval > 0 ? &observer : nullptr));
     return take();
   }
+  std::map<std::string, std::int64_t> kept() { return trainer_.kept_for_backward(batch_); }
   Memory memory() {
     Memory m{.use = {}, .total = device_.memory().total(), .reserved = device_.memory().reserved()};
     for (int p = 0; p < device::kPurposes; ++p) m.use[p] = device_.memory().use(device::Purpose(p));
@@ -80,6 +81,7 @@ DryRun dry_run(const RunConfig& config) {
   const Flops step = rehearsal.step();
   d.forward = rehearsal.evaluate();
   d.memory = rehearsal.memory();
+  d.kept = rehearsal.kept();
   for (const auto kind : kFlopKinds) {
     d.backward.*kind = 2 * d.forward.*kind;
     d.recompute.*kind = step.*kind - 3 * d.forward.*kind;

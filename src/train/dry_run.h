@@ -1,6 +1,8 @@
 // A step of a run on a device that does nothing: what it would hold in memory and compute.
 #pragma once
 #include <array>
+#include <map>
+#include <string>
 
 #include "device/memory.h"
 #include "train/config.h"
@@ -27,6 +29,7 @@ struct Memory {
 
 struct DryRun {
   Memory memory;
+  std::map<std::string, std::int64_t> kept;  // bytes of a micro-batch that wait for backward, by op
   // Per token. Backward is twice forward: a product for each input. Recompute is all that is computed beyond.
   Flops forward, backward, recompute;
 

@@ -84,6 +84,7 @@ class Run {
 
   // Before start(): a new run's first weights.
   void load(const ModelSource& source) {
+    check_residual(source);
     load_weights(trainer_.store(), source.weights);
     log::info(concat("starts with the weights of ", source.text()));
     for (const ConfigChange& c : config_changes(config_json(source.config), source.folder, config_json_))
@@ -144,6 +145,22 @@ class Run {
   }
 
  private:
+  // Weights that do not fit because they are of another residual connection, in the words of the
+  // configurations.
+  void check_residual(const ModelSource& source) {
+    const residual::Type is = source.config.model.residual.type, wanted = config_.model.residual.type;
+    if (is == wanted) return;
+    try {
+      check_weights(trainer_.store(), source.weights);
+    } catch (const InputError&) {
+      throw InputError(
+          concat("checkpoint.load: ", source.weights.path, ": these weights are of a model with residual ",
+                 "connection ", name_of(is), " (config.json beside them), this one has ", name_of(wanted),
+                 is == residual::Type::Vanilla ? "; strata checkpoint convert --residual changes it"
+                                               : "; only those of a vanilla model can be converted"));
+    }
+  }
+
   bool is_due(std::int64_t interval) const {
     return progress_.step == steps_ || (interval > 0 && progress_.step % interval == 0);
   }

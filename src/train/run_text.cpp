@@ -22,10 +22,10 @@ std::vector<std::string> introduction(const RunConfig& config, Trainer& trainer,
              name_of(config.model.residual.type), ", ", name_of(config.precision.compute), ", ",
              megabytes(trainer.device().memory().total().now), " before the first step"),
       concat("data: ", data.tokens(), " tokens; ", t.iterations(), " steps of ", t.batch_size(), " x ",
-             t.seq_length, " tokens, ", format("%.3g in all", tokens))};
+             t.seq_length, " tokens, ", format("%.0f tokens in all", tokens))};
   for (const data::PlannedSource& s : data.plan())
     lines.push_back(concat("data: ", s.path, " (", name_of(s.format), "): ", s.tokens, " tokens, ",
-                           s.documents, " documents; ", s.samples,
+                           s.documents, s.documents == 1 ? " document; " : " documents; ", s.samples,
                            format(" samples (%.2f%%), %.2f epochs planned", 100 * s.share, s.epochs)));
   return lines;
 }

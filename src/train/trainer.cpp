@@ -1,5 +1,7 @@
 #include "train/trainer.h"
 
+#include <cmath>
+
 #include "kernels/jobs.h"
 #include "optim/lr_schedule.h"
 
@@ -34,11 +36,22 @@ Tape::Options Trainer::tape_options(Observer* observer) const {
           .observer = observer};
 }
 
+model::Losses Trainer::forward(Tape& tape, const model::MicroBatch& batch, const model::Counts& counts) {
+  return stage_->forward(tape, batch, counts,
+                         {.recompute_layers = config_.recompute.granularity == Granularity::Full});
+}
+
+std::map<std::string, std::int64_t> Trainer::kept_for_backward(const HostBatch& rows) {
+  const model::MicroBatch batch = model::upload(device_, rows, config_.model.has_mtp());
+  Tape tape(device_, tape_options(nullptr));
+  const model::Losses losses = forward(tape, batch, model::count(rows));
+  return tape.report();
+}
+
 void Trainer::micro_batch(const HostBatch& rows, const model::Counts& counts, Observer* observer) {
   const model::MicroBatch batch = model::upload(device_, rows, config_.model.has_mtp());
   Tape tape(device_, tape_options(observer));
-  const model::StageOptions options{.recompute_layers = config_.recompute.granularity == Granularity::Full};
-  const model::Losses losses = stage_->forward(tape, batch, counts, options);
+  const model::Losses losses = forward(tape, batch, counts);
   accumulate(tape, losses.lm, losses_.slice(0, 1));
   for (const Var& aux : losses.aux) accumulate(tape, aux, losses_.slice(1, 2));
   if (config_.model.has_mtp()) accumulate(tape, losses.mtp, losses_.slice(2, 3));
@@ -63,7 +76,9 @@ StepResult Trainer::gradients(const HostBatch& global, Observer* observer) {
                                               config_.training.iterations());
   result.tokens = counts.tokens;
   result.grad_norm = optim::global_norm(device_, store_);
-  const std::vector<double> losses = to_host(device_, losses_, "losses");
+  std::vector<double> losses = to_host(device_, losses_, "losses");
+  for (double& loss : losses)
+    if (std::isnan(loss)) loss = NAN;  // without a sign, as it is printed
   result.lm_loss = losses[0];
   result.aux_loss = losses[1];
   result.mtp_loss = losses[2];

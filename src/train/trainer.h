@@ -1,5 +1,6 @@
 // THE training step: micro-batches forward and backward, one norm, one update.
 #pragma once
+#include <map>
 #include <memory>
 
 #include "model/stage.h"
@@ -40,6 +41,9 @@ class Trainer {
   // Mean loss per counted token (no auxiliary losses), without gradients.
   double evaluate(const HostBatch& global);
 
+  // Bytes that the forward pass of a micro-batch keeps for backward, by op.
+  std::map<std::string, std::int64_t> kept_for_backward(const HostBatch& rows);
+
   // Expert loads count from zero again.
   void reset_loads();
 
@@ -52,6 +56,7 @@ class Trainer {
 
  private:
   Tape::Options tape_options(Observer* observer) const;
+  model::Losses forward(Tape& tape, const model::MicroBatch& batch, const model::Counts& counts);
   void micro_batch(const HostBatch& rows, const model::Counts& counts, Observer* observer);
 
   const RunConfig& config_;

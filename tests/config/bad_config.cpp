@@ -1,4 +1,6 @@
 // What a user reads about a config that is not right: every message in full.
+#include <algorithm>
+
 #include "config/sample.h"
 
 namespace strata {
@@ -33,11 +35,10 @@ TEST(BadConfig, NotJson) {
   EXPECT_EQ(load_error("{}"), "c.json: model.vocab_size is required: an integer from 1 to 16777216");
   EXPECT_EQ(load_error(R"({"model": null})"), "c.json: model is null, allowed is an object");
   EXPECT_EQ(load_error(R"({"model": []})"), "c.json: model is [], allowed is an object");
-  EXPECT_EQ(load_error(R"({"modle": {}})"),
-            "c.json: modle is an unknown key (with value {}), nearest is model, allowed here are model_type, "
-            "run, model, "
-            "router, data, training, optimizer, lr_schedule, precision, recompute, backend, checkpoint, "
-            "resilience, logging");
+  EXPECT_EQ(
+      load_error(R"({"modle": {}})"),
+      "c.json: modle is an unknown key (with value {}), nearest is model, allowed here are model, router, "
+      "model_type, run, data, backend, logging, recompute and 6 more: strata config --reference");
   EXPECT_EQ(load_error("{'run': {}}"),
             "c.json:1:2: not valid JSON: invalid literal; expected string literal");
   EXPECT_EQ(load_error(R"({"run": {"name": tru}})"), "c.json:1:21: not valid JSON: invalid literal");
@@ -58,12 +59,10 @@ TEST(BadConfig, UnknownKey) {
       R"(c.json: run."se\ned\u0001" is an unknown key (with value 5), nearest is run.seed, allowed here are name, output_dir, seed)");
   EXPECT_EQ(
       load_error(edited(R"("optimizer")", R"("optimiser")")),
-      R"(c.json: optimiser is an unknown key (with value {"lr": 0.003}), nearest is optimizer, allowed here are model_type, run, model, router, data, training, optimizer, lr_schedule, precision, recompute, backend, checkpoint, resilience, logging)");
-  EXPECT_EQ(
-      load_error(edited(R"("run": {)", R"("parallel": {}, "run": {)")),
-      "c.json: parallel is an unknown key (with value {}), allowed here are model_type, run, model, router, "
-      "data, "
-      "training, optimizer, lr_schedule, precision, recompute, backend, checkpoint, resilience, logging");
+      R"(c.json: optimiser is an unknown key (with value {"lr": 0.003}), nearest is optimizer, allowed here are optimizer, router, model, training, precision, data, recompute, resilience and 6 more: strata config --reference)");
+  EXPECT_EQ(load_error(edited(R"("run": {)", R"("parallel": {}, "run": {)")),
+            "c.json: parallel is an unknown key (with value {}), allowed here are model, router, data, run, "
+            "training, optimizer, backend, precision and 6 more: strata config --reference");
 }
 
 TEST(BadConfig, SizesThatAreTooLargeTogether) {
@@ -142,7 +141,8 @@ TEST(BadConfig, WrongTypeOrRange) {
   EXPECT_EQ(load_error(edited(kResidual, R"({"type": "mhc", "streams": 0})")),
             "c.json: model.residual.streams is 0, allowed is an integer from 1 to 64");
   EXPECT_EQ(load_error(edited(kResidual, R"("mhc")")),
-            R"(c.json: model.residual is "mhc", allowed is an object)");
+            R"(c.json: model.residual is "mhc", allowed is an object, as in {"type": "mhc"})");
+  EXPECT_EQ(load_error(kSample, {"run=first"}), R"(command line: run is "first", allowed is an object)");
   EXPECT_EQ(load_error(edited(R"("train_iters": 100)", R"("train_iters": 0)")),
             "c.json: training.train_iters is 0, allowed is an integer from 1 to 1000000000000000");
 }
@@ -282,7 +282,7 @@ TEST(BadConfig, CommandLine) {
       "command line: model.hidden_size.x cannot be set, because model.hidden_size is 32 and not an object");
   EXPECT_EQ(
       load_error(kSample, {"modle.hidden_size=3"}),
-      R"(command line: modle is an unknown key (with value {"hidden_size": 3}), nearest is model, allowed here are model_type, run, model, router, data, training, optimizer, lr_schedule, precision, recompute, backend, checkpoint, resilience, logging)");
+      R"(command line: modle is an unknown key (with value {"hidden_size": 3}), nearest is model, allowed here are model, router, model_type, run, data, backend, logging, recompute and 6 more: strata config --reference)");
   EXPECT_EQ(load_error(kSample, {"model.hidden_size=null"}),
             "c.json: model.hidden_size is required: an integer from 1 to 16777216");
   EXPECT_EQ(load_error(kSample, {R"(model={"a":1,})"}),
@@ -313,15 +313,18 @@ TEST(BadConfig, CommandLine) {
             "command line: logging.peak_flops is 1e-300, allowed is 0 or a number of at least 1e6");
 }
 
-// The model's list of keys is long; what matters stands before it.
+// The model's list of keys is long: those that are near stand for it.
 TEST(BadConfig, UnknownModelKey) {
   const std::string start =
       "model.hiden_size is an unknown key (with value 32), nearest is model.hidden_size, allowed here are "
-      "vocab_size, ";
+      "hidden_size, ";
   EXPECT_EQ(load_error(edited("\"hidden_size\"", "\"hiden_size\"")).substr(0, 8 + start.size()),
             "c.json: " + start);
   EXPECT_EQ(load_error(kSample, {"model.hiden_size=32"}).substr(0, 14 + start.size()),
             "command line: " + start);
+  const std::string named = load_error(kSample, {"model.hiden_size=32"});
+  EXPECT_EQ(std::count(named.begin(), named.end(), ','), 9) << "the nearest, and eight of the list";
+  EXPECT_TRUE(named.ends_with(" more: strata config --reference")) << named;
   EXPECT_NE(load_error(kSample, {"model.foo=null"}).find("model.foo is an unknown key"), std::string::npos);
 }
 

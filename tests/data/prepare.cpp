@@ -169,7 +169,8 @@ TEST_F(Prepare, InputsThatCannotBeRead) {
       refused({folder.write("a.csv", "x")}),
       "cannot tell what " + folder / "a.csv is: a name ends in .txt (one document) or .jsonl (one a line)");
   std::filesystem::create_directory(folder / "d.txt");
-  EXPECT_EQ(refused({folder / "d.txt"}), "cannot read " + folder / "d.txt: it is a directory");
+  EXPECT_EQ(refused({folder / "d.txt"}),
+            "cannot read " + folder / "d.txt: it is a folder; name its .txt and .jsonl files");
   EXPECT_TRUE(left_nothing());
 }
 

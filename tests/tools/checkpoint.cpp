@@ -67,7 +67,8 @@ TEST_F(Checkpoint, InspectsAsJson) {
 
 TEST_F(Checkpoint, InspectsARootAndASingleFile) {
   const Outcome root = checkpoint({"inspect", "ck"});
-  EXPECT_TRUE(root.out.starts_with("ck: 2 checkpoints\n")) << root.out;
+  EXPECT_TRUE(root.out.starts_with("ck: 2 checkpoints\n          step              size        folder\n"))
+      << root.out;
   EXPECT_NE(root.out.find("  ck/step_00000010\n"), std::string::npos) << root.out;
   const Outcome file = checkpoint({"inspect", "ck/step_00000010/model.safetensors"});
   EXPECT_EQ(file.status, 0) << file.err;
@@ -84,6 +85,10 @@ TEST_F(Checkpoint, VerifiesOneAndAll) {
             "ck/step_00000010: note: notes is not in the manifest\n"
             "ck/step_00000010: sound, step 10, 3 files\n"
             "ck/step_00000020: sound, step 20, 3 files\n");
+  std::filesystem::create_directory(place.path("run"));
+  std::filesystem::rename(place.path("ck"), place.path("run/checkpoints"));
+  EXPECT_EQ(checkpoint({"verify", "run"}).status, 0);
+  EXPECT_TRUE(checkpoint({"inspect", "run"}).out.starts_with("run: 2 checkpoints\n"));
 }
 
 TEST_F(Checkpoint, DamageIsNamedAndLeftAlone) {

@@ -63,7 +63,9 @@ TEST_F(Convert, SaysWhatItDid) {
       o.out.starts_with("from runs/v/checkpoints/step_00000003 (checkpoint, step 3): vanilla\n"
                         "to m (strata): msar in 4 blocks of 2 streams, "))
       << o.out;
-  EXPECT_NE(o.out.find(" weights in float64, "), std::string::npos) << o.out;
+  EXPECT_NE(o.out.find(" weights, of them 4 router biases in float64, "), std::string::npos) << o.out;
+  const Outcome seen = place.strata({"checkpoint", "inspect", "m"});
+  EXPECT_NE(seen.out.find(" F64), of them 4 router biases, "), std::string::npos) << seen.out;
   EXPECT_NE(o.out.find("logits in float64, max |difference| / max |logit|: "), std::string::npos) << o.out;
   EXPECT_EQ(place.strata({"checkpoint", "verify", "m"}).out, "m: sound, step 3, 2 files\n");
   const Json config = Json::parse(place.read("m/config.json"));

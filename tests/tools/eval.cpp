@@ -106,6 +106,7 @@ TEST_F(Eval, SaysHowTokensAreCounted) {
   train({});
   const Words words{"eval", "--checkpoint", "runs/tiny", "--data", "more"};
   const std::string text = place.strata(words).out;
+  EXPECT_EQ(text.find("runs/tiny/checkpoints/step_00000003 (checkpoint, step 3)\n"), 0u) << text;
   EXPECT_NE(text.find("bits per byte"), std::string::npos) << text;
   EXPECT_NE(text.find("\nmore "), std::string::npos) << text;
   EXPECT_NE(text.find("windows of 32 tokens; none begins with a token of its own"), std::string::npos)

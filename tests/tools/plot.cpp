@@ -52,8 +52,8 @@ struct ReadChart {
 
   // The lines of a class such as "c0", each as its points.
   std::vector<Points> lines(const std::string& style) const {
-    const Scale x = scale("<text x=([0-9.]+) y=276>([^<]+)</text>");
-    Scale y = scale("<text class=y x=[0-9.]+ y=([0-9.]+)>([^<]+)</text>");
+    const Scale x = scale("<text x='([0-9.]+)' y='276'>([^<]+)</text>");
+    Scale y = scale("<text class='y' x='[0-9.]+' y='([0-9.]+)'>([^<]+)</text>");
     if (log) y.v0 = std::log10(y.v0), y.v1 = std::log10(y.v1);
     std::vector<Points> all;
     const std::regex group("<g class='" + style + "'><title>[^<]*</title><path d='([^']*)'/>"),
@@ -111,8 +111,20 @@ TEST_F(Plot, DrawsValuesWhereTheAxesSay) {
   EXPECT_NEAR(ReadChart(html, "learning rate").lines("c0").at(0).at(1).second, 3e-4, 1e-6);
   EXPECT_NE(html.find("<tr><td>lm loss<td>3.25\n"), std::string::npos);
   EXPECT_EQ(count(html, "<figure>"), 4) << "what was not measured is not drawn";
-  for (const char* outside : {"http", "<script", "src=", "@import", "url("})
+  EXPECT_EQ(count(html, "http"), count(html, "<svg xmlns='http://www.w3.org/2000/svg' ")) << "that is a name";
+  for (const char* outside : {"<script", "src=", "@import", "url("})
     EXPECT_EQ(count(html, outside), 0) << outside;
+  EXPECT_NE(html.find("<title>training loss (nats per token): 3.25 at 9</title>"), std::string::npos);
+}
+
+// Elements closed in order, attributes quoted, entities for what is special: what is left over of a chart.
+std::string not_xml(std::string svg) {
+  svg = svg.substr(svg.find("<svg"), svg.find("</svg>") + 6 - svg.find("<svg"));
+  const std::regex innermost(
+      "<([a-z]+)( [a-zA-Z-]+='([^<&']|&[a-z#0-9]+;)*')*(/>|>([^<&]|&[a-z#0-9]+;)*</\\1>)");
+  for (std::string shorter; !svg.empty(); svg = shorter)
+    if ((shorter = std::regex_replace(svg, innermost, "")) == svg) break;
+  return svg;
 }
 
 TEST_F(Plot, AxesOfTheLargestDoublesAreFinite) {
@@ -123,7 +135,7 @@ TEST_F(Plot, AxesOfTheLargestDoublesAreFinite) {
   for (const ReadChart& chart : {ReadChart(html, "learning rate"), ReadChart(html, "gradient norm", true)}) {
     EXPECT_EQ(count(chart.svg, "nan") + count(chart.svg, "inf"), 0);
     EXPECT_EQ(chart.lines("c0").at(0).size(), 2u);
-    EXPECT_LT(count(chart.svg, "class=y"), 15);
+    EXPECT_LT(count(chart.svg, "class='y'"), 15);
   }
 }
 
@@ -148,6 +160,7 @@ TEST_F(Plot, LongCurvesAreThinnedWithTheirExtremesAndSmoothed) {
   EXPECT_NEAR(highest(raw).first, 3333, 10);
   EXPECT_NEAR(highest(mean).second, 2 + 398.0 / 101, 0.3) << "fifty steps on both sides";
   EXPECT_NEAR(highest(mean).first, 3333, 60);
+  EXPECT_NE(chart.svg.find("<title>training loss (nats per token), as logged: "), std::string::npos);
   EXPECT_NE(chart.svg.find("smoothed over 2 % of the run, 3 steps at least; faint: as logged"),
             std::string::npos);
 }
@@ -178,6 +191,9 @@ TEST_F(Plot, RunsAgainstEachOther) {
     EXPECT_NEAR(last[std::size_t(i)].second, value, 0.05);
     EXPECT_NEAR(first[std::size_t(i)].second, value - 3, 0.05);
   }
+  EXPECT_NE(norms.svg.find("<title>&lt;two>, dashed: 3 at 10</title>"), std::string::npos) << norms.svg;
+  for (const char* title : {"training loss", "RMS of", "gate, mean", "validation loss, a&amp;b"})
+    EXPECT_EQ(not_xml(ReadChart(html, title).svg), "") << "an <svg> stands alone";
   EXPECT_EQ(count(html, "<figcaption>gate, mean over targets: one<"), 1);
   EXPECT_EQ(count(html, "<figcaption>validation loss, a&amp;b (nats per token)<"), 1);
   EXPECT_EQ(count(html, "PPL"), 1) << "in the table";
@@ -224,10 +240,11 @@ TEST_F(Plot, BadInputIsNamedAndNothingIsWritten) {
     EXPECT_EQ(o.status, 2);
     EXPECT_EQ(o.err, std::string("strata: ") + words + "\n");
   }
-  for (const char* out : {"good", "no/such/page.html"}) {
+  for (const auto& [out, told] :
+       {std::pair{"good", "good is no file"}, {"no/such/page.html", "no folder no/such"}}) {
     const Outcome o = place.strata({"plot", "good", "--out", out});
     EXPECT_EQ(o.status, 2) << o.err;
-    EXPECT_NE(o.err.find(out), std::string::npos) << o.err;
+    EXPECT_EQ(o.err.find(std::string("strata: --out: ") + told), 0u) << o.err;
   }
   EXPECT_FALSE(fs::exists(place.path("page.html")));
 }

@@ -145,9 +145,9 @@ TEST_F(Train, SaysWhatItDoes) {
   const std::string log = without_times(o.err);
   EXPECT_NE(log.find("info: run tiny in runs/tiny: cpu, 3 threads, seed 1234\n"), std::string::npos) << log;
   EXPECT_NE(log.find("info: model: 0.01M parameters, residual msar, float32, "), std::string::npos) << log;
-  EXPECT_NE(log.find(" tokens, 1 documents; 16 samples (100.00%), 0.04 epochs planned\n"), std::string::npos)
+  EXPECT_NE(log.find(" tokens, 1 document; 16 samples (100.00%), 0.04 epochs planned\n"), std::string::npos)
       << log;
-  EXPECT_NE(log.find(" tokens; 4 steps of 4 x 32 tokens, 512 in all\n"), std::string::npos) << log;
+  EXPECT_NE(log.find(" tokens; 4 steps of 4 x 32 tokens, 512 tokens in all\n"), std::string::npos) << log;
   EXPECT_NE(log.find("info: step 1/4  lm loss 5."), std::string::npos) << log;
   EXPECT_EQ(log.find("info: step 2/4"), std::string::npos) << log;
   EXPECT_NE(log.find("info: step 3/4"), std::string::npos) << log;

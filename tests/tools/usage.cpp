@@ -84,7 +84,11 @@ const WrongUsage kWrong[] = {
      "data.train[0].path: text.txt is not a token file: it is text; strata prepare makes token files of text "
      "and JSONL"},
     {{"train", "tiny.json", "--set", kText, "--set", "model.vocab_size=256"},
-     "tiny.json: model.vocab_size 256 is below the 257 ids of data.tokenizer byte"},
+     "command line: model.vocab_size 256 is below the 257 ids of data.tokenizer byte"},
+    {{"train", "tiny.json", "--set", kText, "--set", "lr_schedule.lr_warmup_iters=21"},
+     "command line: lr_schedule.lr_warmup_iters 21 is above the 20 steps of the schedule"},
+    {{"train", "tiny.json", "--set", kText, "--set", "training.train_iters=1"},
+     "tiny.json: lr_schedule.lr_warmup_iters 2 is above the 1 steps of the schedule"},
     {{"train", "tiny.json", "--set", R"(data.train=[{"path": "text", "max_epochs": 2}])"},
      "data.train[0].max_epochs is 2, but text.bin has 13 samples of 32 tokens, and the run plans 80 of them, "
      "6.15 "

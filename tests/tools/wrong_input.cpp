@@ -244,7 +244,7 @@ TEST_F(WrongInput, Configurations) {
        "c.json: optimizer.lr is given twice"},
       {"misspelt key", "swap c.json hidden_size hiden_size", "train c.json",
        "c.json: model.hiden_size is an unknown key (with value 16), nearest is model.hidden_size, allowed "
-       "here are vocab_size, *"},
+       "here are hidden_size, * more: strata config --reference"},
       {"key of another section", "swap c.json \"name\" \"seq_length\"", "plan c.json",
        "c.json: run.seq_length is an unknown key (with value \"tiny\"), nearest is training.seq_length, "
        "allowed here are name, output_dir, seed"},
@@ -443,6 +443,12 @@ TEST_F(WrongInput, Weights) {
        "runs/tiny/checkpoints/step_00000002/model.safetensors has weights of other shapes: lm_head.weight is "
        "[264, 16], the model has [264, 32], model.embed_tokens.weight is [264, 16], the model has [264, 32], "
        "model.layers.0.input_layernorm.weight is [16], the model has [32] and 41 more"},
+      {"checkpoint.load of another residual connection", "",
+       "train c.json --set model.residual={\"type\":\"mhc\"} --set checkpoint.load=runs/tiny --set "
+       "run.output_dir=new",
+       "checkpoint.load: runs/tiny/checkpoints/step_00000002/model.safetensors: these weights are of a model "
+       "with residual connection msar (config.json beside them), this one has mhc; only those of a vanilla "
+       "model can be converted"},
       {"checkpoint.load of nothing", "",
        "train c.json --set checkpoint.load=none --set run.output_dir=new/run --set logging.jsonl=log/m.jsonl",
        "checkpoint.load: none: no such folder"},
@@ -505,7 +511,9 @@ TEST_F(WrongInput, Prepare) {
       {"one of two not there", "", "prepare text.txt none.jsonl --output out",
        "cannot read none.jsonl: No such file or directory"},
       {"input is a folder", "folder d.txt", "prepare d.txt --output out",
-       "cannot read d.txt: it is a directory"},
+       "cannot read d.txt: it is a folder; name its .txt and .jsonl files"},
+      {"input is a folder of any name", "folder d", "prepare d --output out",
+       "cannot read d: it is a folder; name its .txt and .jsonl files"},
       {"input of another kind", "", "prepare c.json --output out",
        "cannot tell what c.json is: a name ends in .txt (one document) or .jsonl (one a line)"},
       {"bad line", "write d.jsonl {\"text\":~\"a\"}\\n{\"text\":\\n", "prepare d.jsonl --output out",
@@ -635,6 +643,7 @@ TEST_F(WrongInput, GenerateEvalAndPlot) {
        "runs/none: there is no such run or file of metrics"},
       {"page over the metrics", "", "plot runs/tiny --out runs/tiny/metrics.jsonl",
        "--out: runs/tiny/metrics.jsonl is there already and no page that this command drew"},
+      {"page in no folder", "", "plot runs/tiny --out no/a.html", "--out: no folder no"},
       {"page without a name", "", "plot runs/tiny --out ''", "--out: \"\" is no file's name"},
       {"no line of metrics", "write m.jsonl {}", "plot m.jsonl --out page.html", "m.jsonl: holds no metrics"},
   });
@@ -663,8 +672,7 @@ TEST_F(WrongInput, PlacesThatCannotBeWritten) {
       {"trace below /proc", "",
        "trace --config c.json --weights w.safetensors --batch b.safetensors --out /proc/strata_test/o",
        "--out: no folder /proc/strata_test"},
-      {"page below a file", "", "plot runs/tiny --out text.txt/page.html",
-       "cannot write text.txt/page.html.part: Not a directory"},
+      {"page below a file", "", "plot runs/tiny --out text.txt/page.html", "--out: no folder text.txt"},
       {"model below a file", "", "checkpoint convert runs/tiny --to text.txt/m",
        "--to: no folder */text.txt"},
   });

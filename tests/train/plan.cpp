@@ -125,6 +125,28 @@ struct HandCount {
   double head = 24 * 50;
 };
 
+std::int64_t kept(const RunConfig& config) {
+  std::int64_t sum = 0;
+  for (const auto& [op, bytes] : train::dry_run(config).kept) sum += bytes;
+  return sum;
+}
+
+// Gate and up of dense, shared and routed experts wait in float32; of an embedding, its ids.
+TEST(Plan, WhatWaitsForBackwardByHand) {
+  RunConfig config = two_layers();
+  const auto kept_by = train::dry_run(config).kept;
+  const std::int64_t tokens = 2 * 16;
+  EXPECT_EQ(kept_by.at("swiglu"), 4 * tokens * 2 * (40 + 2 * 11 + 3 * 11));
+  EXPECT_EQ(kept_by.at("embedding"), 4 * tokens);
+  const std::int64_t none = kept(config);
+  EXPECT_LE(none, train::dry_run(config).memory.use[int(device::Purpose::Activations)].peak);
+  config.recompute.granularity = Granularity::Selective;
+  const std::int64_t selective = kept(config);
+  config.recompute.granularity = Granularity::Full;
+  EXPECT_LT(selective, none);
+  EXPECT_LT(kept(config), selective);
+}
+
 TEST(Plan, OperationsOfTwoLayersByHand) {
   const HandCount hand;
   RunConfig config = two_layers();
