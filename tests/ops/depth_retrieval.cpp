@@ -206,6 +206,12 @@ TEST(DepthAttend, WholeVectors) {
   p.width = 32;
   check_op(AttendCase(p));
 }
+// Tokens 16 to 19 are places 4 to 7 of the second sequence: the first of them lacks one row of six.
+TEST(DepthAttend, ATileThatNearlySeesAllItsRows) {
+  Problem p = two_views();
+  p.batch = 2, p.length = 12, p.width = 8, p.kernels = {6};
+  check_op(AttendCase(p));
+}
 TEST(DepthAttend, OneSource) {
   Problem p;
   p.sources = 1;

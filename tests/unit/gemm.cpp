@@ -118,6 +118,15 @@ TEST(Gemm, SameBitsWithAnyNumberOfThreads) {
   omp_set_num_threads(2);
 }
 
+// Rows along the sum a page apart are copied in blocks, of which the sum has several.
+TEST(Gemm, RowsAPageApart) {
+  GemmRun run{{1024, 1024, 1100}, DType::Float32, DType::Float32, DType::Float32, true, false};
+  const Array x = run.left(), y = run.right();
+  const std::vector<double> got = run.result(x, y);
+  run.a = run.b = run.c = DType::Float64;
+  EXPECT_LE(relative_error(got, run.result(x, y)), 2e-6);
+}
+
 TEST(Gemm, RefusesShapesThatDoNotFit) {
   device::Device device;
   const Tensor a(device, {4, 3}, DType::Float32), b(device, {2, 5}, DType::Float32),
