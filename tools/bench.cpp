@@ -200,16 +200,14 @@ int bench_step(const BenchArguments& a) {
   Json all = Json::array();
   std::map<DType, Roofs> roofs;
   for (const train::RunConfig& config : variants(a)) {
-    const DType type = config.precision.dtype();
-    if (!roofs.contains(type)) roofs[type] = measure(config);
-    const Step s = take_steps(config, roofs[type], a.steps);
-    if (a.json) {
+    const auto [found, is_new] = roofs.try_emplace(config.precision.dtype());
+    if (is_new) found->second = measure(config);
+    if (is_new && !a.json) std::printf("%s\n", text(found->second, config).c_str());
+    const Step s = take_steps(config, found->second, a.steps);
+    if (a.json)
       all.push_back(step_json(s));
-      continue;
-    }
-    std::printf("%s", all.empty() ? (text(s.roofs, config) + "\n").c_str() : "");
-    all.push_back(nullptr);
-    print_step(s);
+    else
+      print_step(s);
     std::fflush(stdout);
   }
   if (a.json) std::printf("%s\n", all.dump(2).c_str());

@@ -120,8 +120,6 @@ void add_bench(CLI::App& app, BenchArguments& a) {
   const auto add = [&](const char* name, const char* help) {
     CLI::App* one = c->add_subcommand(name, help);
     one->add_option("CONFIG", a.config.file, "configuration file (JSON)")->required()->type_name("");
-    if (std::string_view(name) == "compare")
-      one->add_option("OTHER", a.other, "second configuration file (JSON)")->required()->type_name("");
     add_overrides(one, a.config);
     one->add_option("--steps", a.steps, "timed steps, after one that is not; 3 if not given")
         ->check(CLI::Range(std::int64_t(1), std::int64_t(1000000)))
@@ -137,7 +135,10 @@ void add_bench(CLI::App& app, BenchArguments& a) {
       ->delimiter(',')
       ->type_name("TYPES");
   add("ops", "every job at the model's sizes: time, operations, bytes, share of the peak that binds it");
-  add("compare", "two configurations in turns: the ratio of their steps with its spread");
+  add("compare", "two configurations in turns: the ratio of their steps with its spread")
+      ->add_option("OTHER", a.other, "second configuration file (JSON)")
+      ->required()
+      ->type_name("");
 }
 
 void add_model(CLI::App* c, ModelArguments& a) {

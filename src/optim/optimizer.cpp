@@ -24,7 +24,7 @@ double global_norm(device::Device& device, ParameterStore& store) {
     device.compute().run(kernels::SumSquares{.x = b.grad, .y = squares, .mode = mode});
     mode = Write::Accumulate;
   }
-  return std::abs(std::sqrt(to_host(device, squares, "gradient norm").at(0)));  // NaN has a sign too
+  return std::sqrt(to_host(device, squares, "gradient norm").at(0));
 }
 
 double clip_scale(double norm, double clip) { return clip == 0 ? 1.0 : std::min(1.0, clip / (norm + 1e-6)); }

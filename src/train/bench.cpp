@@ -46,6 +46,7 @@ HostBatch random_batch(const RunConfig& config) {
     b.input_ids.push_back(token(2 * i));
     b.labels.push_back(token(2 * i + 1));
   }
+  if (config.data.reset_attention_mask) b.documents.assign(b.input_ids.size(), 0);
   return b;
 }
 

@@ -76,13 +76,14 @@ StepResult Trainer::gradients(const HostBatch& global, Observer* observer) {
                                               config_.training.iterations());
   result.tokens = counts.tokens;
   result.grad_norm = optim::global_norm(device_, store_);
-  std::vector<double> losses = to_host(device_, losses_, "losses");
-  for (double& loss : losses)
-    if (std::isnan(loss)) loss = NAN;  // without a sign, as it is printed
+  const std::vector<double> losses = to_host(device_, losses_, "losses");
   result.lm_loss = losses[0];
   result.aux_loss = losses[1];
   result.mtp_loss = losses[2];
   result.loss = losses[0] + losses[1] + config_.model.mtp_loss_coef * losses[2];
+  for (double* number :
+       {&result.lm_loss, &result.aux_loss, &result.mtp_loss, &result.loss, &result.grad_norm})
+    if (std::isnan(*number)) *number = NAN;  // its sign means nothing, and would be printed
   return result;
 }
 

@@ -309,8 +309,8 @@ TEST(BadConfig, CommandLine) {
     EXPECT_EQ(load_error(kSample, {std::string("logging.tensorboard_dir=") + folder}),
               std::string("command line: logging.tensorboard_dir \"") + folder +
                   "\" is no folder inside the run's, such as events, nor an absolute path");
-  EXPECT_EQ(load_error(kSample, {"logging.peak_flops=1e-300"}),
-            "command line: logging.peak_flops is 1e-300, allowed is 0 or a number of at least 1e6");
+  EXPECT_EQ(load_error(kSample, {"logging.peak_flops=999999"}),
+            "command line: logging.peak_flops is 999999, allowed is 0 or a number of at least 1e6");
 }
 
 // The model's list of keys is long: those that are near stand for it.

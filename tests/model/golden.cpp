@@ -1,6 +1,6 @@
 // Five training steps of seventeen models against numbers of an independent float64 implementation. The
-// fixtures leave out most trained weights to stay small; with STRATA_TEST_DATA set, "golden" beside that
-// folder is compared in full.
+// fixtures leave out most trained weights to stay small; those in $STRATA_TEST_DATA/golden, if set, are
+// compared in full.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -35,12 +35,8 @@ constexpr const char* kCases[] = {"attnres_block",
 
 std::string folder(const std::string& name) {
   namespace fs = std::filesystem;
-  const char* data = std::getenv("STRATA_TEST_DATA");
-  if (data) {
-    const fs::path full = fs::path(data) / "../golden" / name;
-    if (fs::exists(full)) return full.string();
-  }
-  return (fs::path(STRATA_TEST_FIXTURES) / "golden" / name).string();
+  const char* whole = std::getenv("STRATA_TEST_DATA");
+  return (fs::path(whole ? whole : STRATA_TEST_FIXTURES) / "golden" / name).string();
 }
 
 class Golden : public ::testing::TestWithParam<const char*> {

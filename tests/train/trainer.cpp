@@ -147,6 +147,18 @@ void expect_same(const Values& a, const Values& b) {
   for (const auto& [name, values] : a) EXPECT_EQ(values, b.at(name)) << name;
 }
 
+TEST(Trainer, NoNumberHasTheSignOfItsNaN) {
+  Training run;
+  for (const auto& [name, found] : run->store().by_name())
+    if (found.parameter)
+      run->store().set(name, std::vector<double>(std::size_t(found.slice.dims.numel()), -NAN));
+  const StepResult r = run->gradients(small_batch(run.config.model, kRows, kLength));
+  for (const double number : {r.lm_loss, r.mtp_loss, r.loss, r.grad_norm}) {
+    EXPECT_TRUE(std::isnan(number));
+    EXPECT_FALSE(std::signbit(number));
+  }
+}
+
 TEST(Trainer, StepsByTheScheduleWithClippedAdamW) {
   Training run;
   ByHand hand(run);

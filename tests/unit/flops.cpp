@@ -134,6 +134,7 @@ TEST(Bytes, DepthAttend) {
   job.rstd = shaped({3, 10, 2});
   const double sources = 3 * (80 + 32 + 2 * 80 + 2 * 32) + 60;
   job.targets.resize(2);
+  job.targets[0].out = shaped({10, 2, 8}), job.targets[0].lse = shaped({10, 2});
   EXPECT_EQ(bytes(job), 4 * sources);
   job.targets[1] = {.ask = {shaped({2, 8}), shaped({8})},
                     .out = shaped({10, 2, 8}),
