@@ -20,25 +20,20 @@ class DepthViewsGrad {
     before_ = shared.take(chunks.count * reach_ * row_);
   }
 
-  // A chunk's sums: its rows with `reach` before.
-  std::int64_t chunk_elements() const { return (reach_ + chunks_.size) * row_; }
+  // A chunk's sums: its rows with `reach` before. Without convolutions no row waits for later tokens.
+  std::int64_t chunk_elements() const { return views_.convolved() ? (reach_ + chunks_.size) * row_ : 0; }
 
   void start(std::int64_t chunk, A* sums) const {
     std::fill_n(sums, chunk_elements(), A(0));
     std::fill_n(dtaps(chunk), views_.tap_rows() * row_, A(0));
   }
 
-  // buffer: as of DepthViews::expand.
+  // buffer: as of DepthViews::expand. Without convolutions dviews may change.
   void add(std::int64_t chunk, std::int64_t first, std::int64_t count, A* buffer, const TileViews<A>& dviews,
            A* sums) const {
-    if (views_.streams()) return store_streams(first, count, dviews);
+    if (!views_.convolved()) return store_tile(first, count, dviews);
     A* own = sums + (reach_ + first - chunks_.begin(chunk)) * row_;
-    for (std::int64_t r = 0; r < (views_.convolved() ? 1 : views_.views()); ++r)
-      for (std::int64_t b = 0; b < count; ++b) {
-        const A* d = dviews.at(r, b);
-        for (std::int64_t i = 0; i < row_; ++i) own[b * row_ + i] += d[i];
-      }
-    if (!views_.convolved()) return;
+    for (std::int64_t b = 0; b < count; ++b) add_row(dviews.at(0, b), own + b * row_);
     const TileRows<A> rows = views_.rows(first, count, buffer);
     for (std::int64_t r = 1; r < views_.views(); ++r) {
       std::int64_t lag = 0;
@@ -53,7 +48,7 @@ class DepthViewsGrad {
 
   void end(std::int64_t chunk, const A* sums) const {
     std::copy_n(sums, reach_ * row_, before(chunk));
-    if (!grad_.dvalue || views_.streams()) return;
+    if (!grad_.dvalue || !views_.convolved()) return;
     for (std::int64_t t = chunks_.begin(chunk); t < chunks_.end(chunk); ++t)
       store_row(grad_.dvalue.view, t * views_.width(), views_.width(),
                 sums + (reach_ + t - chunks_.begin(chunk)) * row_, grad_.dvalue.mode);
@@ -76,12 +71,20 @@ class DepthViewsGrad {
   A* dtaps(std::int64_t chunk) const { return dtaps_ + chunk * views_.tap_rows() * row_; }
   A* before(std::int64_t chunk) const { return before_ + chunk * reach_ * row_; }
 
-  void store_streams(std::int64_t first, std::int64_t count, const TileViews<A>& dviews) const {
+  void add_row(const A* from, A* to) const {
+    for (std::int64_t i = 0; i < row_; ++i) to[i] += from[i];
+  }
+
+  // Streams, or views that are all the source itself.
+  void store_tile(std::int64_t first, std::int64_t count, const TileViews<A>& dviews) const {
     if (!grad_.dvalue) return;
-    for (std::int64_t b = 0; b < count; ++b)
-      for (std::int64_t r = 0; r < views_.views(); ++r)
-        store_row(grad_.dvalue.view, ((first + b) * views_.views() + r) * views_.width(), views_.width(),
-                  dviews.at(r, b), grad_.dvalue.mode);
+    const std::int64_t width = views_.width(), streams = views_.streams() ? views_.views() : 1;
+    for (std::int64_t b = 0; b < count; ++b) {
+      for (std::int64_t r = streams; r < views_.views(); ++r) add_row(dviews.at(r, b), dviews.at(0, b));
+      for (std::int64_t r = 0; r < streams; ++r)
+        store_row(grad_.dvalue.view, ((first + b) * streams + r) * width, width, dviews.at(r, b),
+                  grad_.dvalue.mode);
+    }
   }
 
   // own: the sums of the tile's tokens. For tiles that are not plain.

@@ -48,6 +48,7 @@ class OpCase {
   double difference_step = 1e-5;
   bool bfloat16 = true;               // false: the op takes Acc types only
   std::optional<Recompute> releases;  // the outputs can be released under this policy
+  bool computed_in_backward = false;  // the outputs of a tape that records are valid only after it
   std::uint64_t seed = 1;
 };
 
