@@ -1,0 +1,68 @@
+#include "comm/message_communicator.h"
+
+#include <algorithm>
+
+namespace strata::comm {
+
+std::shared_ptr<Operation> MessageCommunicator::transfer(const char* operation, int tag, std::string what,
+                                                         Plan plan) {
+  Waiting label{operation, name(), std::move(what), rank(), size(), tag, {}, 0};
+  return std::make_shared<Transfer>(progress_, channel_, std::move(plan), std::move(label));
+}
+
+Place MessageCommunicator::next() { return {rank(), size(), kTags + collectives_++ % kTags}; }
+
+std::shared_ptr<Operation> MessageCommunicator::make_send(ConstView x, int to, int tag, std::string what) {
+  return transfer("send", tag, std::move(what), plan_send(x, to, tag));
+}
+
+std::shared_ptr<Operation> MessageCommunicator::make_receive(View y, int from, int tag, std::string what) {
+  return transfer("receive", tag, std::move(what), plan_receive(y, from, tag));
+}
+
+std::shared_ptr<Operation> MessageCommunicator::make_all_reduce(View x, std::string what) {
+  const Place place = next();
+  return transfer("all_reduce", place.tag - kTags, std::move(what), plan_all_reduce(x, place));
+}
+
+std::shared_ptr<Operation> MessageCommunicator::make_reduce_scatter(ConstView x, View y, std::string what) {
+  const Place place = next();
+  return transfer("reduce_scatter", place.tag - kTags, std::move(what), plan_reduce_scatter(x, y, place));
+}
+
+std::shared_ptr<Operation> MessageCommunicator::make_all_gather(ConstView x, View y, std::string what) {
+  const Place place = next();
+  return transfer("all_gather", place.tag - kTags, std::move(what), plan_all_gather(x, y, place));
+}
+
+std::shared_ptr<Operation> MessageCommunicator::make_all_to_all(ConstView x, std::vector<std::int64_t> send,
+                                                                View y, std::vector<std::int64_t> receive,
+                                                                std::string what) {
+  const Place place = next();
+  return transfer("all_to_all", place.tag - kTags, std::move(what),
+                  plan_all_to_all(x, std::move(send), y, std::move(receive), place));
+}
+
+int rank_among(const std::string& name, const std::vector<int>& members, int rank, int size) {
+  for (std::size_t i = 0; i < members.size(); ++i)
+    STRATA_CHECK(
+        members[i] >= 0 && members[i] < size && std::count(members.begin(), members.end(), members[i]) == 1,
+        "group ", name, " has rank ", members[i], ": each rank once, of a world of ", size);
+  const auto found = std::find(members.begin(), members.end(), rank);
+  STRATA_CHECK(found != members.end(), "group ", name, " is made on rank ", rank, ", which is not a member");
+  return int(found - members.begin());
+}
+
+std::string describe(const Waiting& w) {
+  std::string text = w.operation;
+  if (!w.what.empty()) text += " (" + w.what + ")";
+  const bool message = w.operation == "send" || w.operation == "receive";
+  if (!w.peers.empty()) {
+    text += w.operation == "send" ? " to rank" : w.operation == "receive" ? " from rank" : " with rank";
+    for (std::size_t i = 0; i < w.peers.size(); ++i) text += (i ? ", " : " ") + std::to_string(w.peers[i]);
+  }
+  text += (message ? ", tag " : ", number ") + std::to_string(w.tag);
+  return concat(text, ", on rank ", w.rank, " of ", w.size, " of ", w.communicator);
+}
+
+}  // namespace strata::comm
