@@ -44,6 +44,13 @@ struct PlanArguments {
 };
 int plan(const PlanArguments& arguments);
 
+struct ScheduleArguments {
+  std::string schedule;
+  int pipeline = 0, virtual_stages = 1, micro_batches = 0;
+  bool json = false;
+};
+int schedule(const ScheduleArguments& arguments);
+
 struct BenchArguments {
   ConfigArguments config;
   std::string other;                               // of compare

@@ -26,6 +26,7 @@ struct Arguments {
   TraceArguments trace;
   ConfigCommandArguments config;
   PlanArguments plan;
+  ScheduleArguments schedule;
   BenchArguments bench;
   GenerateArguments generate;
   EvalArguments eval;
@@ -111,6 +112,21 @@ void add_plan(CLI::App& app, PlanArguments& a) {
       "plan", "count parameters, memory and operations of a run before anything is allocated");
   c->add_option("CONFIG", a.config.file, "configuration file (JSON)")->required()->type_name("");
   add_overrides(c, a.config);
+  add_switch(c, "--json", a.json, "print JSON");
+}
+
+void add_schedule(CLI::App& app, ScheduleArguments& a) {
+  CLI::App* c = app.add_subcommand(
+      "schedule", "print a pipeline schedule: what each rank does when, its bubble, what ranks hold");
+  const auto add_count = [&](const char* name, int& value, int most, const char* help) {
+    return c->add_option(name, value, help)->check(CLI::Range(1, most))->type_name("N");
+  };
+  c->add_option("--schedule", a.schedule, "gpipe, 1f1b, interleaved or zero_bubble")
+      ->required()
+      ->type_name("NAME");
+  add_count("--pipeline", a.pipeline, 1024, "ranks of the pipeline")->required();
+  add_count("--virtual", a.virtual_stages, 26, "stages of each rank; 1 if not given");
+  add_count("--micro-batches", a.micro_batches, 1 << 20, "micro-batches of a step")->required();
   add_switch(c, "--json", a.json, "print JSON");
 }
 
@@ -349,6 +365,7 @@ int run(int argc, char** argv) {
   add_trace(app, a.trace);
   add_config(app, a.config);
   add_plan(app, a.plan);
+  add_schedule(app, a.schedule);
   add_bench(app, a.bench);
   add_generate(app, a.generate);
   add_eval(app, a.eval);
@@ -367,6 +384,7 @@ int run(int argc, char** argv) {
   if (app.got_subcommand("train")) return train(a.train);
   if (app.got_subcommand("trace")) return trace(a.trace);
   if (app.got_subcommand("config")) return config(a.config);
+  if (app.got_subcommand("schedule")) return schedule(a.schedule);
   if (app.got_subcommand("generate")) return generate(a.generate);
   if (app.got_subcommand("eval")) return eval(a.eval);
   if (app.got_subcommand("prepare")) return prepare(a.prepare);

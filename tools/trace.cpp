@@ -1,6 +1,4 @@
 // One batch through the model with everything visible, written to a file, compared with a reference, or both.
-#include <omp.h>
-
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,7 +11,9 @@
 #include "base/json_config.h"
 #include "base/log.h"
 #include "tools/commands.h"
+#include "tools/launch.h"
 #include "train/batch_file.h"
+#include "train/layout.h"
 #include "train/trace.h"
 #include "train/weights.h"
 
@@ -135,17 +135,21 @@ int trace(const TraceArguments& a) {
     take_reference_optimizer(config, origins, *reference);
   }
   if (!a.out.empty()) check_output(a);
-  if (config.backend.threads > 0) omp_set_num_threads(int(config.backend.threads));
   const HostBatch batch = load_batch(a.batch, config.model.vocab_size);
-  device::Device device;
-  train::Trainer trainer(config, device);
-  train::load_weights(trainer.store(), checkpoint::named_weights(checkpoint::WeightSet(a.weights)));
-  const train::TraceTensors tensors = train::trace(trainer, config, batch, a.steps);
-  if (!a.out.empty()) write(tensors, a.out, config.precision.dtype());
-  if (!reference) return 0;
-  auto tolerance = train::reference_tolerance(config.precision.dtype());
-  if (a.tolerance) tolerance = [r = *a.tolerance](const std::string&) { return r; };
-  return report(train::compare(tensors, *reference, tolerance, a.steps > 0));
+  return launch(config.backend, [&](comm::World& world) {
+    device::Device device;
+    const comm::Mesh mesh(world, train::mesh_shape(config, world.size()));
+    train::Trainer trainer(config, device, mesh);
+    train::load_weights(trainer.store(), checkpoint::named_weights(checkpoint::WeightSet(a.weights)),
+                        config.model);
+    const train::TraceTensors tensors = train::trace(trainer, config, batch, a.steps);
+    if (world.rank() != 0) return 0;
+    if (!a.out.empty()) write(tensors, a.out, config.precision.dtype());
+    if (!reference) return 0;
+    auto tolerance = train::reference_tolerance(config.precision.dtype());
+    if (a.tolerance) tolerance = [r = *a.tolerance](const std::string&) { return r; };
+    return report(train::compare(tensors, *reference, tolerance, a.steps > 0));
+  });
 }
 
 }  // namespace strata::tools

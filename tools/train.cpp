@@ -3,6 +3,7 @@
 
 #include "base/json_config.h"
 #include "tools/commands.h"
+#include "tools/launch.h"
 #include "train/run.h"
 
 namespace strata::tools {
@@ -27,8 +28,10 @@ int train(const TrainArguments& a) {
   } catch (const InputError& e) {
     throw InputError(concat(source_of(e.what(), a.config.file, origins), ": ", e.what()));
   }
-  train::run(config, origins, options);
-  return 0;
+  return launch(config.backend, [&](comm::World& world) {
+    train::run(config, origins, options, world);
+    return 0;
+  });
 }
 
 }  // namespace strata::tools

@@ -30,6 +30,7 @@ class AttendBackward {
   }
 
   void run(CpuStream& stream) {
+    if (chunks_.count == 0) return;
     Pieces<A> shared_sizes, task_sizes;
     lay_out(shared_sizes);
     Working(*this, task_sizes);

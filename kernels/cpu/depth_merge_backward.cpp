@@ -176,6 +176,7 @@ class MergeBackward {
 template <class A>
 void backward(CpuStream& stream, const DepthMergeBackward& job) {
   const Chunks chunks(job.out.dims[0]);
+  if (chunks.count == 0) return;
   Pieces<A> shared_sizes, task_sizes;
   const MergeBackward<A> measured(job, chunks, shared_sizes);
   typename MergeBackward<A>::Working(measured, task_sizes);

@@ -64,6 +64,8 @@ void gates_of(const RouterRule& rule, const A* logits, const A* scores, const st
   for (std::int64_t k = 0; k < rule.top_k; ++k) gates[k] *= A(rule.scale);
 }
 
+std::int64_t length_of(std::int64_t tokens, std::int64_t batch) { return batch > 0 ? tokens / batch : 0; }
+
 // sum_e f_e P_e of every sequence, summed; writes f. `share` [T,E] and `counted` [T,K] come from the tokens'
 // pass.
 template <class A>
@@ -126,7 +128,7 @@ void forward(CpuStream& stream, const RouterForward& job) {
   aux *= A(job.rule.z_coef);
   std::vector<A> terms;
   if (balanced)
-    aux += A(job.rule.balance_coef) * balance(job, T / job.batch, share, counted, terms);
+    aux += A(job.rule.balance_coef) * balance(job, length_of(T, job.batch), share, counted, terms);
   else
     std::fill_n(job.fraction.as<A>(), job.fraction.numel(), A(0));
   *job.aux.as<A>() = aux;
@@ -175,7 +177,8 @@ void aux_gradients(const RouterRule& rule, A daux, const A* x, const A* scores, 
 
 template <class A>
 void backward(const RouterBackward& job) {
-  const std::int64_t T = job.logits.dims[0], E = job.logits.dims[1], K = job.rule.top_k, S = T / job.batch;
+  const std::int64_t T = job.logits.dims[0], E = job.logits.dims[1], K = job.rule.top_k;
+  const std::int64_t S = length_of(T, job.batch);
   const A *logits = job.logits.as<A>(), *scores = job.scores.as<A>(), *gates = job.gates.as<A>();
   const A *fraction = job.fraction.as<A>(), *dgates = job.dgates.as<A>(), *daux = job.daux.as<A>();
   const std::int32_t* indices = job.indices.as<std::int32_t>();

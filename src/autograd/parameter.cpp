@@ -17,6 +17,11 @@ std::int64_t padded(std::int64_t n) { return (n + kAlign - 1) / kAlign * kAlign;
 Parameter& ParameterStore::add(ParameterSpec spec) {
   STRATA_CHECK(!device_, "parameter ", spec.name, " is added after the layout was fixed");
   if (spec.slices.empty()) spec.slices.push_back({spec.name, 0, spec.dims});
+  if (const auto it = by_name_.find(spec.slices.front().name); spec.shared && it != by_name_.end()) {
+    Parameter& there = *it->second.parameter;
+    STRATA_CHECK(there.shared && there.dims == spec.dims, "two different parameters are called ", spec.name);
+    return there;
+  }
   Parameter& p = parameters_.emplace_back();
   static_cast<ParameterSpec&>(p) = std::move(spec);
   for (const NamedSlice& s : p.slices) {
@@ -34,20 +39,22 @@ Buffer& ParameterStore::add_buffer(std::string name, Dims dims) {
   return b;
 }
 
-void ParameterStore::allocate(device::Device& device, DType compute, bool gradients) {
+void ParameterStore::allocate(device::Device& device, DType compute, bool gradients, Shards shards) {
   device_ = &device;
   const DType full = acc_of(compute);
   for (Parameter& p : parameters_) {
     auto same = [&](const Bucket& b) {
-      return b.group == p.group && b.precision == p.precision && b.decay == p.decay;
+      return b.group == p.group && b.precision == p.precision && b.decay == p.decay && b.holders == p.holders;
     };
     auto it = std::find_if(buckets_.begin(), buckets_.end(), same);
-    if (it == buckets_.end()) it = buckets_.insert(it, Bucket{p.group, p.precision, p.decay, {}, {}, {}, {}});
+    if (it == buckets_.end()) it = buckets_.insert(it, Bucket{p.group, p.precision, p.decay, p.holders, {}, {}, {}, {}});
     it->parameters.push_back(&p);
   }
   for (Bucket& b : buckets_) {
     std::int64_t n = 0;
     for (const Parameter* p : b.parameters) n += padded(p->dims.numel());
+    const std::int64_t step = kAlign * shards.of(b.group);
+    n = (n + step - 1) / step * step;
     const DType type = b.precision == Precision::Full ? full : compute;
     b.value = Tensor(device, {n}, type, device::Purpose::Parameters);
     b.master = type == full ? b.value : Tensor(device, {n}, full, device::Purpose::Parameters);

@@ -1,4 +1,4 @@
-// Trained weights live in flat buckets keyed by (reduction group, precision, decay): value, fp32 master and
+// Trained weights live in flat buckets keyed by (reduction group, holders, precision, decay): value, fp32 master and
 // gradient of a bucket are one tensor each, and a Parameter's tensors are views into them. Stacked parameters
 // (experts, gate|up) carry their published names as slices.
 #pragma once
@@ -44,6 +44,7 @@ struct ParameterSpec {
   Precision precision = Precision::Compute;
   ReductionGroup group = ReductionGroup::Dense;
   std::vector<NamedSlice> slices = {};  // empty: one slice, the parameter itself
+  bool shared = false;  // several stages of a model have it: adding it again gives the same parameter
 };
 
 struct Parameter : ParameterSpec {
@@ -51,14 +52,22 @@ struct Parameter : ParameterSpec {
   Tensor master;  // what the optimizer updates; the same memory as `value` unless computing in bfloat16
   Tensor grad;    // accumulates; undefined where no gradient is wanted
   std::int64_t bucket_offset = 0;  // its first element in its bucket
+  std::vector<int> holders;        // pipeline ranks that have it too, this one among them; empty: only this one
 };
 
 struct Bucket {
   ReductionGroup group;
   Precision precision;
   Decay decay;
+  std::vector<int> holders;  // as of its parameters
   Tensor value, master, grad;  // [n]
   std::vector<Parameter*> parameters;
+};
+
+// Into how many equal parts buckets shall divide: their sizes are padded to multiples of it.
+struct Shards {
+  int dense = 1, expert = 1;
+  int of(ReductionGroup group) const { return group == ReductionGroup::Dense ? dense : expert; }
 };
 
 // State that is saved and loaded like a weight but not trained by gradient (router biases).
@@ -73,12 +82,12 @@ class ParameterStore {
   ParameterStore() = default;
   ParameterStore(const ParameterStore&) = delete;
 
-  // References stay valid. A name used twice is an error.
+  // References stay valid. A name used twice is an error, unless both times it is shared.
   Parameter& add(ParameterSpec spec);
   Buffer& add_buffer(std::string name, Dims dims);
 
   // Lays out the buckets; after this no parameter can be added. Without gradients nothing is trained.
-  void allocate(device::Device& device, DType compute, bool gradients = true);
+  void allocate(device::Device& device, DType compute, bool gradients = true, Shards shards = {});
   // Values by (seed, name, element index) alone; buffers become zero.
   void initialize(std::uint64_t seed);
   void zero_grads();

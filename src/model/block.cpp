@@ -47,7 +47,8 @@ nn::MoeConfig moe_config(const ModelConfig& c) {
 
 }  // namespace
 
-Block::Block(const ModelConfig& config, std::int64_t layer, ParameterStore& store) {
+Block::Block(const ModelConfig& config, std::int64_t layer, ParameterStore& store,
+             comm::Communicator* experts) {
   const std::string prefix = concat("model.layers.", layer, ".");
   const std::int64_t D = config.hidden_size;
   const auto norm = [&](const char* name) {
@@ -57,7 +58,7 @@ Block::Block(const ModelConfig& config, std::int64_t layer, ParameterStore& stor
   attention_ = make_attention(config, prefix + "self_attn", store);
   feed_forward_norm_ = norm("post_attention_layernorm.weight");
   if (config.is_moe_layer(layer))
-    moe_ = std::make_unique<nn::Moe>(store, prefix + "mlp", moe_config(config));
+    moe_ = std::make_unique<nn::Moe>(store, prefix + "mlp", moe_config(config), experts);
   else
     mlp_ = std::make_unique<nn::Mlp>(store, prefix + "mlp", D, config.intermediate_size,
                                      config.initializer_range);

@@ -14,7 +14,9 @@ namespace strata::model {
 class Block {
  public:
   // Adds the parameters "model.layers.{layer}." to the store.
-  Block(const ModelConfig& config, std::int64_t layer, ParameterStore& store);
+  // experts: the ranks over which the experts are spread; null: they are all here.
+  Block(const ModelConfig& config, std::int64_t layer, ParameterStore& store,
+        comm::Communicator* experts = nullptr);
 
   residual::Norm attention_norm() const { return attention_norm_; }
   residual::Norm feed_forward_norm() const { return feed_forward_norm_; }

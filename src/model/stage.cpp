@@ -33,15 +33,19 @@ void observe_output(Tape& tape, residual::Slot slot, const Var& update) {
 
 }  // namespace
 
-Stage::Stage(const ModelConfig& config, StageRange range, ParameterStore& store)
+Stage::Stage(const ModelConfig& config, StageRange range, ParameterStore& store, comm::Communicator* experts)
     : config_(config), range_(range) {
   const std::int64_t D = config.hidden_size, V = config.vocab_size;
   const double std = config.initializer_range;
   const bool shares_embedding = range.head && (config.tie_word_embeddings || config.has_mtp());
   if (range.embedding || shares_embedding)
-    embedding_ = &add_matrix(store, "model.embed_tokens.weight", {V, D}, std);
-  residual_ = residual::make(config.residual, {D, int(config.sublayers()), std}, store);
-  for (int i = range.first; i < range.last; ++i) blocks_.emplace_back(config, i, store);
+    embedding_ = &store.add({.name = "model.embed_tokens.weight",
+                             .dims = {V, D},
+                             .init = Init::normal(std),
+                             .shared = config.tie_word_embeddings || config.has_mtp()});
+  const residual::SlotRange readers{slots().first, {slots().last.number + (range.head ? 1 : 0)}};
+  residual_ = residual::make(config.residual, {D, int(config.sublayers()), std, readers}, store);
+  for (int i = range.first; i < range.last; ++i) blocks_.emplace_back(config, i, store, experts);
   if (!range.head) return;
   norm_ = &nn::add_norm_weight(store, "model.norm.weight", D);
   head_ = config.tie_word_embeddings ? embedding_ : &add_matrix(store, "lm_head.weight", {V, D}, std);
@@ -51,7 +55,7 @@ Stage::Stage(const ModelConfig& config, StageRange range, ParameterStore& store)
   next_->embedding_norm = &nn::add_norm_weight(store, prefix + "enorm.weight", D);
   next_->hidden_norm = &nn::add_norm_weight(store, prefix + "hnorm.weight", D);
   next_->projection = &add_matrix(store, prefix + "eh_proj.weight", {D, 2 * D}, std);
-  next_->block = std::make_unique<Block>(config, config.num_hidden_layers, store);
+  next_->block = std::make_unique<Block>(config, config.num_hidden_layers, store, experts);
   next_->head_norm = &nn::add_norm_weight(store, prefix + "shared_head.norm.weight", D);
 }
 
@@ -178,6 +182,10 @@ void Stage::backward(Tape& tape, const Losses& losses, Weights when) const {
   if (next_) tape.seed(losses.mtp, config_.mtp_loss_coef);
   for (const Var& aux : losses.aux) tape.seed(aux, 1);
   tape.backward(when);
+}
+
+void add_parameters(const ModelConfig& config, ParameterStore& store) {
+  Stage(config, {0, int(config.num_hidden_layers), true, true}, store);
 }
 
 }  // namespace strata::model

@@ -20,7 +20,7 @@ struct StageOptions {
 };
 
 // Scalars [1] in Acc, already divided by the counts of the global batch; seeding each with its coefficient is
-// backward.
+// backward. On a tape that records, lm, mtp and token_loss are computed there (ops/head_loss.h).
 struct Losses {
   Var lm, mtp;           // mtp: before its coefficient; slot -1 without multi-token prediction
   std::vector<Var> aux;  // balance losses, one per MoE layer
@@ -29,7 +29,10 @@ struct Losses {
 
 class Stage {
  public:
-  Stage(const ModelConfig& config, StageRange range, ParameterStore& store);
+  // Adds its parameters to the store. experts: the ranks over which its experts are spread; null: they are
+  // all here.
+  Stage(const ModelConfig& config, StageRange range, ParameterStore& store,
+        comm::Communicator* experts = nullptr);
 
   // After the store is: state that is not a parameter (expert loads).
   void allocate(device::Device& device);
@@ -53,6 +56,7 @@ class Stage {
   // Seeds the losses with their coefficients and runs backward.
   void backward(Tape& tape, const Losses& losses, Weights when = Weights::Now) const;
 
+  const StageRange& range() const { return range_; }
   const residual::Residual& residual() const { return *residual_; }
   std::vector<nn::Moe*> moes() const;  // in layer order, multi-token prediction's last
 
@@ -79,5 +83,8 @@ class Stage {
   };
   std::unique_ptr<NextTokenModule> next_;
 };
+
+// Adds the parameters of the whole model to a store that is not to be allocated: to name and count them.
+void add_parameters(const ModelConfig& config, ParameterStore& store);
 
 }  // namespace strata::model

@@ -1,8 +1,14 @@
 // What a forward pass of one micro-batch knows besides its activations.
 #pragma once
+#include <map>
+#include <memory>
+
 #include "nn/history.h"
+#include "ops/dispatch.h"
 
 namespace strata::nn {
+
+class Moe;
 
 struct Context {
   Sequences sequences;
@@ -10,6 +16,9 @@ struct Context {
   std::int64_t global_sequences = 0;
   std::int64_t global_tokens = 0;
   History* history = nullptr;  // earlier tokens, in incremental decoding
+  // Where rows go whose experts are spread over ranks, for recompute to find it again. Copies share it.
+  using Dispatch = std::map<const Moe*, ops::DispatchPlan>;
+  std::shared_ptr<Dispatch> dispatch = std::make_shared<Dispatch>();
 
   // Rows as `reader` sees them: with those of earlier tokens.
   Var remembered(Tape& tape, const Parameter& reader, const Var& rows) const {

@@ -14,8 +14,9 @@ Mlp::Mlp(ParameterStore& store, const std::string& prefix, std::int64_t D, std::
   down_ = &store.add({.name = prefix + ".down_proj.weight", .dims = {D, F}, .init = Init::normal(std)});
 }
 
-Var Mlp::forward(Tape& tape, const Var& x) const {
-  const Var hidden = ops::swiglu(tape, ops::linear(tape, x, *gate_up_));
+Var Mlp::hidden(Tape& tape, const Var& x) const { return ops::swiglu(tape, ops::linear(tape, x, *gate_up_)); }
+
+Var Mlp::down(Tape& tape, const Var& hidden) const {
   const Var y = ops::linear(tape, hidden, *down_);
   tape.release({hidden}, Recompute::Activation);
   return y;

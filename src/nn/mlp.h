@@ -13,7 +13,10 @@ class Mlp {
   Mlp(ParameterStore& store, const std::string& prefix, std::int64_t hidden_size, std::int64_t width,
       double init_std);
 
-  Var forward(Tape& tape, const Var& x) const;  // [T,D] -> [T,D]
+  Var forward(Tape& tape, const Var& x) const { return down(tape, hidden(tape, x)); }  // [T,D] -> [T,D]
+  // Its two halves: [T,D] -> [T,width], and back.
+  Var hidden(Tape& tape, const Var& x) const;
+  Var down(Tape& tape, const Var& hidden) const;
 
  private:
   Parameter *gate_up_, *down_;

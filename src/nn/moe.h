@@ -4,9 +4,11 @@
 #include <memory>
 #include <string>
 
+#include "comm/communicator.h"
 #include "kernels/jobs.h"
 #include "nn/context.h"
 #include "nn/mlp.h"
+#include "ops/dispatch.h"
 
 namespace strata::nn {
 
@@ -23,19 +25,33 @@ struct MoeOutput {
 
 class Moe {
  public:
-  // `prefix` such as "model.layers.3.mlp". Experts are stacked [E,..]; their published names are slices.
-  Moe(ParameterStore& store, const std::string& prefix, const MoeConfig& config);
+  // `prefix` such as "model.layers.3.mlp". The experts of this rank are stacked [E/ranks,..]; their published
+  // names, numbered over all ranks, are slices.
+  // ranks: over which experts are spread, in equal runs by rank; null: they are all here. All ranks call
+  // forward, and run its backward, in the same order, also without tokens.
+  Moe(ParameterStore& store, const std::string& prefix, const MoeConfig& config,
+      comm::Communicator* ranks = nullptr);
 
   void allocate(device::Device& device);  // after the store is
   MoeOutput forward(Tape& tape, const Var& x, const Context& context) const;
 
-  // Tokens per expert since the last update, [E] int64, over all micro-batches.
+  // Tokens of this rank per expert since the last update, [E] int64, over all micro-batches.
   const Tensor& load() const { return load_; }
   // Moves the bias towards even load and counts anew. Softmax routers have no bias: their load is just reset.
   void update_bias(double speed);
 
  private:
+  struct Both {
+    Var experts, shared;  // [T*K,D] sorted by expert; [T,D], slot -1 without shared experts
+  };
+  Var experts(Tape& tape, const Var& rows, const Tensor& offsets) const;
+  Both here(Tape& tape, const Var& x, const Var& rows, const ops::RoutingPlan& plan) const;
+  Both spread(Tape& tape, const Var& x, const Var& rows, const ops::DispatchPlan& plan) const;
+  ops::DispatchPlan dispatch_plan(Tape& tape, const ops::RoutingPlan& plan, const Context& context) const;
+
   MoeConfig config_;
+  std::string name_;
+  comm::Communicator* ranks_;  // null: all experts are here
   Parameter *gate_, *gate_up_, *down_;
   Buffer* bias_ = nullptr;
   std::unique_ptr<Mlp> shared_;

@@ -34,6 +34,18 @@ struct CombineNode final : Node {
   }
 };
 
+struct RestoreNode final : Node {
+  Var rows, y;  // slots only
+  Tensor row_slot;
+
+  std::string_view name() const override { return "restore_rows"; }
+  std::vector<Tensor> saved() const override { return {row_slot}; }
+  void backward(Tape& tape) override {
+    tape.stream().run(
+        kernels::GatherRowsBackward{.drows = tape.grad(y), .slot_row = row_slot, .dx = tape.grad_into(rows)});
+  }
+};
+
 }  // namespace
 
 Var gather_rows(Tape& tape, const Var& x, const RoutingPlan& plan) {
@@ -61,6 +73,19 @@ Var combine_rows(Tape& tape, const Var& rows, const Var& gates, const RoutingPla
   node->slot_row = plan.slot_row;
   tape.stream().run(kernels::CombineRows{
       .rows = rows.value, .gates = gates.value, .slot_row = plan.slot_row, .y = y.value});
+  tape.record(std::move(node), {y});
+  return y;
+}
+
+Var restore_rows(Tape& tape, const Var& rows, const RoutingPlan& plan) {
+  Shapes s("restore_rows");
+  s(rows.value, "rows", "R D")(plan.slot_row, "slot_row", "R");
+  const Var y = tape.output(tape.empty({s["R"], s["D"]}, rows.value.dtype()));
+  auto node = std::make_unique<RestoreNode>();
+  node->rows.slot = rows.slot;
+  node->y.slot = y.slot;
+  node->row_slot = plan.row_slot;
+  tape.stream().run(kernels::GatherRows{.x = rows.value, .row_slot = plan.slot_row, .rows = y.value});
   tape.record(std::move(node), {y});
   return y;
 }

@@ -14,6 +14,8 @@ void OptimizerSection::fields(FieldVisitor& v) {
   v("momentum", momentum, "decay of the velocity", from_below(0, 1).only(!adamw, "type is sgd"));
   v("weight_decay", weight_decay, "decoupled weight decay", at_least(0));
   v("clip_grad", clip_grad, "largest global gradient norm; 0: off", at_least(0));
+  v("use_distributed_optimizer", use_distributed_optimizer,
+    "moments and update divided over the data-parallel ranks (ZeRO-1)");
 }
 
 void LrScheduleSection::fields(FieldVisitor& v) {

@@ -13,7 +13,8 @@ struct OptimizerSection {
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8;  // adamw
   double momentum = 0;                           // sgd
   double weight_decay = 0.1;
-  double clip_grad = 1.0;  // global norm; 0: off
+  double clip_grad = 1.0;                 // global norm; 0: off
+  bool use_distributed_optimizer = true;  // ZeRO-1; with one data rank it changes nothing
 
   void fields(FieldVisitor& v);
   bool operator==(const OptimizerSection&) const = default;

@@ -8,82 +8,102 @@
 namespace strata::optim {
 namespace {
 
-Tensor zeros_like(device::Device& device, const Tensor& t) {
-  Tensor z(device, t.dims(), t.dtype(), device::Purpose::OptimizerState);
-  device.compute().run(kernels::Fill{.y = z, .value = 0});
-  return z;
+// The gathering of `t`, of which every member of the group has its part.
+comm::Pending gather_parts(device::Stream& stream, comm::Communicator& group, const Tensor& t, Part part,
+                           const std::string& what) {
+  return group.all_gather(stream, t.slice(part.begin, part.end), t, what);
+}
+
+void wait_all(device::Stream& stream, std::vector<comm::Pending>& pending) {
+  for (comm::Pending& p : pending) p.wait(stream);
 }
 
 }  // namespace
 
-double global_norm(device::Device& device, ParameterStore& store) {
-  const device::PhaseScope phase(device.compute(), device::Phase::Optimizer);
-  Tensor squares(device, {1}, DType::Float64, device::Purpose::Gradients);
-  Write mode = Write::Overwrite;
-  for (const Bucket& b : store.buckets()) {
-    device.compute().run(kernels::SumSquares{.x = b.grad, .y = squares, .mode = mode});
-    mode = Write::Accumulate;
-  }
-  return std::sqrt(to_host(device, squares, "gradient norm").at(0));
-}
-
 double clip_scale(double norm, double clip) { return clip == 0 ? 1.0 : std::min(1.0, clip / (norm + 1e-6)); }
 
-Optimizer::Optimizer(const OptimizerSection& config, device::Device& device, ParameterStore& store)
-    : config_(config), device_(device), store_(store) {
+std::vector<std::string> moment_prefixes(const OptimizerSection& config) {
+  if (config.type == OptimizerType::AdamW) return {"exp_avg.", "exp_avg_sq."};
+  if (config.momentum != 0) return {"momentum_buffer."};
+  return {};
+}
+
+Optimizer::Optimizer(const OptimizerSection& config, device::Device& device, ParameterStore& store,
+                     const ReductionGroups& groups)
+    : config_(config),
+      device_(device),
+      store_(store),
+      groups_(groups),
+      reduction_(device, store, groups, config.use_distributed_optimizer) {
+  const std::vector<std::string> prefixes = moment_prefixes(config);
   for (const Bucket& b : store.buckets()) {
-    Moments m;
-    if (config.type == OptimizerType::AdamW || config.momentum != 0) m.first = zeros_like(device, b.master);
-    if (config.type == OptimizerType::AdamW) m.second = zeros_like(device, b.master);
-    moments_.push_back(m);
+    Moments& m = moments_.emplace_back(Moments{groups.held(b, config.use_distributed_optimizer), {}});
+    for (const std::string& prefix : prefixes) {
+      const Tensor held(device, {m.part.count()}, b.master.dtype(), device::Purpose::OptimizerState);
+      device.compute().run(kernels::Fill{.y = held, .value = 0});
+      m.tensors.push_back({prefix, held});
+    }
   }
 }
 
-std::map<std::string, Tensor> Optimizer::state() const {
-  const bool adamw = config_.type == OptimizerType::AdamW;
-  std::map<std::string, Tensor> state;
-  for (std::size_t i = 0; i < moments_.size(); ++i)
-    for (const Parameter* p : store_.buckets()[i].parameters)
-      for (const NamedSlice& s : p->slices) {
-        const std::int64_t at = p->bucket_offset + s.offset;
-        const Moments& m = moments_[i];
-        if (m.first.defined())
-          state[(adamw ? "exp_avg." : "momentum_buffer.") + s.name] = m.first.at(at, s.dims);
-        if (m.second.defined()) state["exp_avg_sq." + s.name] = m.second.at(at, s.dims);
-      }
-  return state;
+comm::Communicator* Optimizer::sharers(const Bucket& bucket) const {
+  return config_.use_distributed_optimizer ? groups_.of(bucket) : nullptr;
+}
+
+void Optimizer::update(std::size_t bucket, double lr, double grad_scale) {
+  const Bucket& b = store_.buckets()[bucket];
+  const auto& [part, moments] = moments_[bucket];
+  const auto mine = [&part = part](const Tensor& t) { return t.slice(part.begin, part.end); };
+  const Tensor copy = b.value.dtype() == b.master.dtype() ? Tensor() : mine(b.value);
+  const double decay = b.decay == Decay::Yes ? config_.weight_decay : 0.0;
+  if (config_.type == OptimizerType::AdamW)
+    device_.compute().run(kernels::AdamW{.master = mine(b.master),
+                                         .m = moments[0].held,
+                                         .v = moments[1].held,
+                                         .grad = mine(b.grad),
+                                         .value = copy,
+                                         .lr = lr,
+                                         .beta1 = config_.beta1,
+                                         .beta2 = config_.beta2,
+                                         .eps = config_.eps,
+                                         .weight_decay = decay,
+                                         .correction1 = 1 - std::pow(config_.beta1, double(steps_)),
+                                         .correction2 = 1 - std::pow(config_.beta2, double(steps_)),
+                                         .grad_scale = grad_scale});
+  else
+    device_.compute().run(kernels::Sgd{.master = mine(b.master),
+                                       .momentum_buffer = moments.empty() ? Tensor() : moments[0].held,
+                                       .grad = mine(b.grad),
+                                       .value = copy,
+                                       .lr = lr,
+                                       .momentum = config_.momentum,
+                                       .weight_decay = decay,
+                                       .grad_scale = grad_scale});
 }
 
 void Optimizer::step(double lr, double grad_scale) {
   ++steps_;
+  std::vector<comm::Pending> pending;  // a bucket is gathered while the next ones are updated
+  for (std::size_t i = 0; i < moments_.size(); ++i) {
+    update(i, lr, grad_scale);
+    const Bucket& b = store_.buckets()[i];
+    if (comm::Communicator* group = sharers(b))
+      pending.push_back(
+          gather_parts(device_.compute(), *group, b.value, moments_[i].part, "weights of " + label(b)));
+  }
+  wait_all(device_.compute(), pending);
+}
+
+void Optimizer::gather_masters() {
+  std::vector<comm::Pending> pending;
   for (std::size_t i = 0; i < moments_.size(); ++i) {
     const Bucket& b = store_.buckets()[i];
-    const Tensor copy = b.value.dtype() == b.master.dtype() ? Tensor() : b.value;
-    const double decay = b.decay == Decay::Yes ? config_.weight_decay : 0.0;
-    if (config_.type == OptimizerType::AdamW)
-      device_.compute().run(kernels::AdamW{.master = b.master,
-                                           .m = moments_[i].first,
-                                           .v = moments_[i].second,
-                                           .grad = b.grad,
-                                           .value = copy,
-                                           .lr = lr,
-                                           .beta1 = config_.beta1,
-                                           .beta2 = config_.beta2,
-                                           .eps = config_.eps,
-                                           .weight_decay = decay,
-                                           .correction1 = 1 - std::pow(config_.beta1, double(steps_)),
-                                           .correction2 = 1 - std::pow(config_.beta2, double(steps_)),
-                                           .grad_scale = grad_scale});
-    else
-      device_.compute().run(kernels::Sgd{.master = b.master,
-                                         .momentum_buffer = moments_[i].first,
-                                         .grad = b.grad,
-                                         .value = copy,
-                                         .lr = lr,
-                                         .momentum = config_.momentum,
-                                         .weight_decay = decay,
-                                         .grad_scale = grad_scale});
+    comm::Communicator* group = sharers(b);
+    if (group && b.master.storage() != b.value.storage())
+      pending.push_back(
+          gather_parts(device_.compute(), *group, b.master, moments_[i].part, "masters of " + label(b)));
   }
+  wait_all(device_.compute(), pending);
 }
 
 }  // namespace strata::optim

@@ -1,42 +1,86 @@
-// AdamW and SGD over flat parameter buckets, with clipping by one global norm over every parameter.
+// AdamW and SGD over flat parameter buckets. Distributed (ZeRO-1), a rank has the moments of its part of each
+// bucket, updates that part, and the parts of the values are gathered.
 #pragma once
 #include <map>
 #include <string>
 #include <vector>
 
-#include "autograd/parameter.h"
 #include "optim/config.h"
+#include "optim/reduction.h"
 
 namespace strata::optim {
-
-// sqrt of the sum of squares of every gradient, each parameter counted once; summed in float64.
-double global_norm(device::Device& device, ParameterStore& store);
 
 // min(1, clip / (norm + 1e-6)); 1 if clip is 0.
 double clip_scale(double norm, double clip);
 
+// A piece of a tensor in a checkpoint.
+struct StatePiece : Piece {
+  Tensor values;  // [count]
+};
+
+// The masters that this rank answers for: those of all ranks cover each weight of the model once.
+std::vector<StatePiece> weight_pieces(ParameterStore& store, const ReductionGroups& groups);
+
+// What this optimizer keeps of each weight, by the first part of its names: "exp_avg.", ...
+std::vector<std::string> moment_prefixes(const OptimizerSection& config);
+
 class Optimizer {
  public:
   // Moments are zero, in the accumulator type.
-  Optimizer(const OptimizerSection& config, device::Device& device, ParameterStore& store);
+  Optimizer(const OptimizerSection& config, device::Device& device, ParameterStore& store,
+            const ReductionGroups& groups = {});
+
+  // Sums the gradients in the store over ranks; see GradientReduction. reduction() begins with single buckets
+  // earlier.
+  void reduce_gradients() { reduction_.finish(); }
+  GradientReduction& reduction() { return reduction_; }
 
   // One update with the gradients in the store times `grad_scale`. Counts the steps itself (bias correction).
+  // Distributed, masters that are no values (bfloat16) are up to date in this rank's part only.
   void step(double lr, double grad_scale);
   std::int64_t steps() const { return steps_; }
+  // Makes masters whole again. Every rank calls it; nothing happens where they are values, or not
+  // distributed.
+  void gather_masters();
 
   // What a checkpoint keeps besides the weights: each moment by name, "exp_avg.WEIGHT" and
   // "exp_avg_sq.WEIGHT" (AdamW) or "momentum_buffer.WEIGHT" (SGD with momentum), shaped like the weight.
+  // An error where this rank holds parts.
   std::map<std::string, Tensor> state() const;
+  // The same where it holds parts: whole moments, gathered to the first rank of the bucket's group that is
+  // the first of the bucket's holders; nothing elsewhere. Every rank calls it.
+  std::map<std::string, Tensor> gathered_state() const;
+  // The parts of moments that this rank answers for: those of all ranks cover each moment once.
+  std::vector<StatePiece> pieces() const;
+
+  // What this rank holds of each moment.
+  std::vector<Piece> held() const;
+  // Names and shapes of the moments of which this rank holds something.
+  std::map<std::string, Dims> moments() const;
+  // Elements [offset, offset + values.size()) of a moment; this rank keeps what lies in its part.
+  void set_moment(const std::string& name, const std::vector<double>& values, std::int64_t offset = 0);
   // The count that goes with moments from a checkpoint.
   void set_steps(std::int64_t steps) { steps_ = steps; }
 
  private:
-  struct Moments {
-    Tensor first, second;  // AdamW: m and v; SGD: momentum buffer, or undefined
+  struct Moment {
+    std::string prefix;  // of its names
+    Tensor held;         // [part.count()]
   };
+  struct Moments {
+    Part part;                    // of the bucket
+    std::vector<Moment> tensors;  // AdamW: m and v; SGD: its velocity, or none
+  };
+  // Null: this rank updates the whole bucket.
+  comm::Communicator* sharers(const Bucket& bucket) const;
+  void update(std::size_t bucket, double lr, double grad_scale);
+  Tensor gather(std::size_t bucket, const Tensor& held) const;
+
   OptimizerSection config_;
   device::Device& device_;
   ParameterStore& store_;
+  ReductionGroups groups_;
+  GradientReduction reduction_;
   std::vector<Moments> moments_;  // one per bucket
   std::int64_t steps_ = 0;
 };

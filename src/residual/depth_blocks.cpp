@@ -24,6 +24,9 @@ DepthBlocks::DepthBlocks(const Config& config, const Shape& shape, const Options
   const bool one_query = config.type == Type::AttnRes;
   targets_.resize(sublayers_ + 2);
   for (int l = options.first_target; l <= sublayers_ + 1; ++l) {
+    if (!shape.reads(l)) continue;
+    const bool is_head = l == head().number;
+    sources_ = std::max(sources_, is_head ? count_ + 1 : block({l}) + (opens_block({l}) ? 0 : 1));
     targets_[l].query = &store.add({.name = prefix({l}) + ".query",
                                     .dims = one_query ? Dims{width_} : Dims{options.views, width_},
                                     .init = Init::constant(0),
@@ -37,7 +40,7 @@ void DepthBlocks::add_convolutions(const Config& config, ParameterStore& store) 
   const std::vector<std::int64_t> kernels = config.kernels();
   for (const std::int64_t taps : kernels) reach_ = std::max(reach_, taps - 1);
   convs_.resize(count_ + 1);
-  for (int j = 0; j <= count_; ++j)
+  for (int j = 0; j < sources_; ++j)
     for (std::size_t r = 0; r < kernels.size(); ++r) {
       const std::int64_t taps = kernels[r];
       const Init delta{config.conv_init_std, [taps](std::int64_t i) { return i % taps == 0 ? 1.0 : 0.0; }};
@@ -46,7 +49,8 @@ void DepthBlocks::add_convolutions(const Config& config, ParameterStore& store) 
                       .dims = {width_, taps},
                       .init = delta,
                       .decay = Decay::No,
-                      .precision = Precision::Full}));
+                      .precision = Precision::Full,
+                      .shared = true}));
     }
 }
 
@@ -160,8 +164,8 @@ Boundary DepthBlocks::boundary(Slot next) const {
   if (options_.streams) shape.insert(shape.begin(), options_.views);
   const int completed = next == head() ? count_ : block(next) - 1;
   Boundary items;
-  for (int j = 0; j <= completed; ++j) items.push_back({block_name(j), true, shape});
-  if (next != head() && !opens_block(next)) items.push_back({kPartial, false, shape});
+  for (int j = 0; j <= completed; ++j) items.push_back({block_name(j), true, shape, true});
+  if (next != head() && !opens_block(next)) items.push_back({kPartial, false, shape, true});
   return items;
 }
 

@@ -15,9 +15,10 @@ class DepthBlocks {
     bool streams = false;  // items are [T,views,D], view r is stream r
     int first_target = 2;  // the slot from which on targets retrieve
   };
-  // Adds queries and key norms of the targets first_target .. L+1.
+  // Adds queries and key norms of the targets first_target .. L+1 that read here.
   DepthBlocks(const Config& config, const Shape& shape, const Options& options, ParameterStore& store);
-  // Adds the convolutions of the sources 0..N. Tap 0 starts at 1, the others at 0, all with noise.
+  // Adds the convolutions of the sources that targets here retrieve from: the completed blocks, and the running
+  // one where they merge it. Tap 0 starts at 1, the others at 0, all with noise.
   void add_convolutions(const Config& config, ParameterStore& store);
 
   // "model.layers.{i}.attn_res", "model.layers.{i}.mlp_res" or "model.out_res".
@@ -57,6 +58,7 @@ class DepthBlocks {
   std::int64_t width_;
   double eps_;
   int sublayers_, size_, count_;
+  int sources_ = 0;                        // the first so many are read by targets here
   std::int64_t reach_ = 0;                 // rows before a token that convolutions see
   std::vector<ops::DepthTarget> targets_;  // by slot number
   std::vector<ops::ConvSet> convs_;        // by source, or none

@@ -20,8 +20,9 @@ Init biased(std::function<bool(std::int64_t)> chosen) {
 
 HyperStreams::HyperStreams(const Config& config, const Shape& shape, ParameterStore& store)
     : config_(config) {
-  for (int l = 1; l <= shape.sublayers; ++l) slots_.push_back(add_slot({l}, shape, store));
-  if (config.readout != Readout::HeadMix) return;
+  for (int l = 1; l <= shape.sublayers; ++l)
+    slots_.push_back(shape.reads(l) ? add_slot({l}, shape, store) : ops::HyperParameters());
+  if (config.readout != Readout::HeadMix || !shape.reads(shape.sublayers + 1)) return;
   const std::int64_t n = config.streams;
   phi_ = &add_full(store, "model.out_res.phi.weight", {n, n * shape.hidden_size},
                    Init::normal(shape.initializer_range), Decay::Yes);

@@ -8,7 +8,7 @@ namespace strata::residual {
 
 class HyperStreams {
  public:
-  // Adds the mixing parameters of sub-layers 1..L and those of the read-out.
+  // Adds the mixing parameters of the sub-layers that read here, and of the read-out with the head.
   HyperStreams(const Config& config, const Shape& shape, ParameterStore& store);
 
   std::int64_t count() const { return config_.streams; }

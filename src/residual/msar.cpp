@@ -13,7 +13,7 @@ class Msar final : public DepthResidual {
     if (config.has_convolutions()) blocks_.add_convolutions(config, store);
     if (config.fusion == Fusion::Mean) return;
     for (int l = 2; l <= shape.sublayers + 1; ++l)
-      gates_[l] = add_gate(blocks_.prefix({l}), config, shape, store);
+      if (shape.reads(l)) gates_[l] = add_gate(blocks_.prefix({l}), config, shape, store);
     kind_ = kernels::Fusion::Gate;
   }
 

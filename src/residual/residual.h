@@ -71,6 +71,7 @@ struct ItemSpec {
   std::string name;
   bool sealed = false;
   std::vector<std::int64_t> shape;  // [D] or [n,D]
+  bool full_gradient = false;       // its gradient has many writers and is in Acc; else in the value's type
   bool operator==(const ItemSpec&) const = default;
 };
 using Boundary = std::vector<ItemSpec>;
@@ -94,7 +95,8 @@ class Residual {
   virtual void write(Tape& tape, State& state, const Reading& reading, const Var& update) = 0;
   // The state after the last slot -> what the head's norm reads, [T,D].
   virtual Var close(Tape& tape, State& state) = 0;
-  // The items of the state right before slot `next`, 1 < next <= L+1 (L+1: everything written, before close).
+  // The items of the state right before slot `next`, 1 <= next <= L+1 (1: what open() made; L+1: everything
+  // written, before close). The same on every stage.
   virtual Boundary boundary(Slot next) const = 0;
 };
 
@@ -103,6 +105,9 @@ struct Shape {
   std::int64_t hidden_size = 0;
   int sublayers = 0;  // L
   double initializer_range = 0.006;
+  SlotRange slots;  // the sub-layers that will read here, L+1 the head: only their parameters are needed
+
+  bool reads(int slot) const { return slots.first.number <= slot && slot <= slots.last.number; }
 };
 
 // The only place that maps the configuration's word to a class. Adds its parameters to the store.

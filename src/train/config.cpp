@@ -34,7 +34,10 @@ void RecomputeSection::fields(FieldVisitor& v) {
 
 void BackendSection::fields(FieldVisitor& v) {
   v("device", device, "where to compute");
-  v("threads", threads, "CPU threads; 0: all", between(0, 4096));
+  v("threads", threads, "CPU threads of a rank; 0: all, divided over the ranks of a process", between(0, 4096));
+  v("comm", comm, "what carries messages between ranks; auto: mpi where mpirun started several");
+  v("threads_ranks", threads_ranks, "ranks, as threads of this process",
+    between(1, 1024).only(comm == Comm::Threads, "comm is threads"));
 }
 
 void ResilienceSection::fields(FieldVisitor& v) {
@@ -72,6 +75,7 @@ void RunConfig::fields(FieldVisitor& v) {
   v("lr_schedule", lr_schedule, "learning rate");
   v("precision", precision, "number formats");
   v("recompute", recompute, "activation recomputation");
+  v("parallel", parallel, "how the model is spread over ranks");
   v("backend", backend, "devices");
   v("checkpoint", checkpoint, "checkpoints");
   v("resilience", resilience, "faults, and when to stop");

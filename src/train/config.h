@@ -7,6 +7,7 @@
 #include "data/config.h"
 #include "model/config.h"
 #include "optim/config.h"
+#include "pipeline/config.h"
 
 namespace strata::train {
 
@@ -84,9 +85,15 @@ struct RecomputeSection {
 enum class DeviceKind { Auto, Cpu };
 constexpr auto enum_names(DeviceKind) { return std::array<std::string_view, 2>{"auto", "cpu"}; }
 
+// What carries messages between ranks. Auto: MPI where mpirun started several, else one rank alone.
+enum class Comm { Auto, Mpi, Threads };
+constexpr auto enum_names(Comm) { return std::array<std::string_view, 3>{"auto", "mpi", "threads"}; }
+
 struct BackendSection {
   DeviceKind device = DeviceKind::Auto;
-  std::int64_t threads = 0;  // CPU threads; 0: all
+  std::int64_t threads = 0;  // CPU threads of a rank; 0: all, divided over the ranks of this process
+  Comm comm = Comm::Auto;
+  std::int64_t threads_ranks = 1;  // comm threads: ranks in this process
 
   void fields(FieldVisitor& v);
   bool operator==(const BackendSection&) const = default;
@@ -136,6 +143,7 @@ struct RunConfig {
   optim::LrScheduleSection lr_schedule = {};
   PrecisionSection precision = {};
   RecomputeSection recompute = {};
+  pipeline::ParallelSection parallel = {};
   BackendSection backend = {};
   checkpoint::CheckpointSection checkpoint = {};
   ResilienceSection resilience = {};

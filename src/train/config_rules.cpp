@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "data/tokenizer.h"
+#include "pipeline/cut.h"
 #include "train/config.h"
 
 namespace strata::train {
@@ -73,6 +74,15 @@ void check_above_zero_in_float(const char* key, double value) {
         concat(key, " ", value, " is 0 in float32, the type it is computed in; at least 1e-38 works"));
 }
 
+void check_experts(const model::ModelConfig& model, std::int64_t ranks) {
+  if (ranks == 1) return;
+  if (!model.has_moe())
+    throw InputError(concat("parallel.expert_model_parallel_size ", ranks, " needs experts in the model"));
+  if (model.n_routed_experts % ranks != 0)
+    throw InputError(concat("parallel.expert_model_parallel_size ", ranks,
+                            " does not divide model.n_routed_experts ", model.n_routed_experts));
+}
+
 }  // namespace
 
 void RunConfig::validate() const {
@@ -81,6 +91,8 @@ void RunConfig::validate() const {
     check_above_zero_in_float("model.rms_norm_eps", model.rms_norm_eps);
     check_above_zero_in_float("model.routed_scaling_factor", model.routed_scaling_factor);
   }
+  pipeline::cut_layers(model, parallel.stages(), parallel.pipeline_model_parallel_layout);
+  check_experts(model, parallel.expert_model_parallel_size);
   if (router.bias_update_speed > 0 && model.moe_layers() == 0)
     throw InputError(
         concat("router.bias_update_speed ", router.bias_update_speed, " needs a MoE layer in the model"));

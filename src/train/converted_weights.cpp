@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <nlohmann/json.hpp>
 
 #include "checkpoint/hugging_face.h"
+#include "checkpoint/weight_set.h"
 #include "model/stage.h"
 #include "residual/vanilla_start.h"
 #include "train/file_shape.h"
@@ -35,7 +35,7 @@ void add_residual(const RunConfig& config, DType dtype, std::vector<HostTensor>&
   device::Device device;
   ParameterStore module;
   const auto unused =
-      residual::make(m.residual, {m.hidden_size, int(m.sublayers()), m.initializer_range}, module);
+      residual::make(m.residual, {m.hidden_size, int(m.sublayers()), m.initializer_range, {{1}, {int(m.sublayers()) + 1}}}, module);
   module.allocate(device, dtype, false);
   module.initialize(std::uint64_t(config.run.seed));
   residual::start_as_vanilla(module);
@@ -114,14 +114,14 @@ std::vector<Shard> make_shards(std::vector<TensorSource> tensors, double max_byt
 }
 
 std::string shard_index(const std::vector<Shard>& shards) {
-  nlohmann::ordered_json j;
-  std::size_t bytes = 0;
+  std::map<std::string, std::string> file_of_weight;
+  std::int64_t bytes = 0;
   for (const Shard& s : shards)
-    for (const TensorSource& t : s.tensors) bytes += t.bytes.size();
-  j["metadata"]["total_size"] = bytes;
-  for (const Shard& s : shards)
-    for (const TensorSource& t : s.tensors) j["weight_map"][t.name] = s.name;
-  return j.dump(2) + "\n";
+    for (const TensorSource& t : s.tensors) {
+      file_of_weight[t.name] = s.name;
+      bytes += std::int64_t(t.bytes.size());
+    }
+  return checkpoint::weight_index(file_of_weight, bytes);
 }
 
 }  // namespace strata::train

@@ -17,11 +17,8 @@ class FlopCounter final : public device::JobObserver {
  public:
   void before(const device::JobInfo& job) override { count_.*kind_of(job.name) += job.flops; }
   void after(const device::JobInfo&) override {}
-  // What came since the last call, per token.
-  Flops take(std::int64_t tokens) {
-    for (const auto kind : kFlopKinds) count_.*kind /= double(tokens);
-    return std::exchange(count_, {});
-  }
+  // What came since the last call.
+  Flops take() { return std::exchange(count_, {}); }
 
  private:
   Flops count_;
@@ -38,21 +35,28 @@ HostBatch zeros(const RunConfig& config) {
           .documents = config.data.reset_attention_mask ? all : std::vector<std::int64_t>()};
 }
 
+// The whole model on one rank.
+RunConfig alone(RunConfig config) {
+  config.parallel = {};
+  return config;
+}
+
 class Rehearsal {
  public:
   explicit Rehearsal(const RunConfig& config, Use use)
-      : config_(config), batch_(zeros(config)), trainer_(config, device_, use) {
+      : config_(alone(config)), batch_(zeros(config)), trainer_(config_, device_, use) {
     device_.compute().observe(&flops_);
   }
 
+  double tokens() const { return double(batch_.rows * batch_.length); }
   Flops evaluate() {
     trainer_.evaluate(batch_);
-    return take();
+    return flops_.take();
   }
   Flops step() {
     StepObserver observer(device_);
     trainer_.update(trainer_.gradients(batch_, config_.logging.metrics_interval > 0 ? &observer : nullptr));
-    return take();
+    return flops_.take();
   }
   std::map<std::string, std::int64_t> kept() { return trainer_.kept_for_backward(batch_); }
   Memory memory() {
@@ -64,9 +68,7 @@ class Rehearsal {
   }
 
  private:
-  Flops take() { return flops_.take(batch_.rows * batch_.length); }
-
-  const RunConfig& config_;
+  RunConfig config_;
   device::Device device_{{.mode = device::StreamMode::Dry, .guard = false, .fill_nan = false, .seed = 0}};
   HostBatch batch_;
   FlopCounter flops_;
@@ -78,19 +80,21 @@ class Rehearsal {
 DryRun dry_run(const RunConfig& config) {
   Rehearsal rehearsal(config, Use::Training);
   DryRun d;
-  const Flops step = rehearsal.step();
-  d.forward = rehearsal.evaluate();
+  const Flops step = rehearsal.step(), forward = rehearsal.evaluate();
   d.memory = rehearsal.memory();
   d.kept = rehearsal.kept();
   for (const auto kind : kFlopKinds) {
+    d.forward.*kind = forward.*kind / rehearsal.tokens();
     d.backward.*kind = 2 * d.forward.*kind;
-    d.recompute.*kind = step.*kind - 3 * d.forward.*kind;
+    // Counts are whole numbers: nothing computed again is 0, no rounding.
+    d.recompute.*kind = (step.*kind - 3 * forward.*kind) / rehearsal.tokens();
   }
   return d;
 }
 
 double model_flops_per_token(const RunConfig& config) {
-  return 3 * Rehearsal(config, Use::Evaluation).evaluate().total();
+  Rehearsal rehearsal(config, Use::Evaluation);
+  return 3 * rehearsal.evaluate().total() / rehearsal.tokens();
 }
 
 }  // namespace strata::train

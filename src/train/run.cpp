@@ -1,7 +1,5 @@
 #include "train/run.h"
 
-#include <omp.h>
-
 #include <chrono>
 #include <cmath>
 #include <csignal>
@@ -14,6 +12,7 @@
 #include "train/checkpointing.h"
 #include "train/evaluate.h"
 #include "train/event_file.h"
+#include "train/layout.h"
 #include "train/metrics.h"
 #include "train/model_source.h"
 #include "train/resume.h"
@@ -66,10 +65,13 @@ void check_kept(const ModelSource& source, const checkpoint::CheckpointStore& st
 
 class Run {
  public:
-  Run(const RunConfig& config, const std::vector<ValueOrigin>& origins, const RunOptions& options, Data data,
-      RunFolder& folder, checkpoint::CheckpointStore& store, StopRequests& stop)
+  // folder: null but on the first rank, which alone speaks and writes.
+  Run(const RunConfig& config, const std::vector<ValueOrigin>& origins, const RunOptions& options,
+      const comm::Mesh& mesh, Data data, RunFolder* folder, checkpoint::CheckpointStore& store,
+      StopRequests& stop)
       : config_(config),
         options_(options),
+        mesh_(mesh),
         config_json_(config_json(config)),
         origins_json_(origins_json(origins)),
         data_(std::move(data)),
@@ -77,19 +79,18 @@ class Run {
         store_(store),
         stop_(stop),
         saver_(store, config.checkpoint.async_save),
-        throughput_(config),
-        trainer_(config, device_),
+        trainer_(config, device_, mesh),
         spikes_(config.resilience.spike_window),
         steps_(config.training.iterations()) {}
 
   // Before start(): a new run's first weights.
   void load(const ModelSource& source) {
     check_residual(source);
-    load_weights(trainer_.store(), source.weights);
-    log::info(concat("starts with the weights of ", source.text()));
+    load_weights(trainer_.store(), source.weights, config_.model);
+    info(concat("starts with the weights of ", source.text()));
     for (const ConfigChange& c : config_changes(config_json(source.config), source.folder, config_json_))
       if (c.path.starts_with("model."))
-        log::info(concat("  ", c.path, " was ", c.before, " there and is ", c.after, " here"));
+        info(concat("  ", c.path, " was ", c.before, " there and is ", c.after, " here"));
   }
 
   // Before start(): the state behind a checkpoint.
@@ -100,11 +101,13 @@ class Run {
   }
 
   void start(const std::optional<checkpoint::Opened>& from) {
-    metrics_.emplace(folder_.metrics_path(), progress_.step);
+    if (!speaks()) return;
+    throughput_.emplace(config_, mesh_.shape().world());
+    metrics_.emplace(folder_->metrics_path(), progress_.step);
     if (config_.logging.tensorboard_dir)
-      events_.emplace(folder_.inside(*config_.logging.tensorboard_dir), progress_.step);
+      events_.emplace(folder_->inside(*config_.logging.tensorboard_dir), progress_.step);
     for (const std::string& line : introduction(config_, trainer_, data_.train)) log::info(line);
-    log::info("speed: " + throughput_.text());
+    log::info("speed: " + throughput_->text());
     if (from) log::info(concat("goes on behind step ", progress_.step, ", from ", from->folder()));
   }
 
@@ -115,7 +118,7 @@ class Run {
       evaluate();
       resumed_ = -1;  // the checkpoint says it is due
     }
-    while (progress_.step < steps_ && !stop_.reason()) {
+    while (progress_.step < steps_ && !must_stop()) {
       const Clock::time_point begin = Clock::now();
       const StepResult r = step();
       const std::int64_t done = progress_.step - first;
@@ -133,9 +136,11 @@ class Run {
     attempt([&] { saver_.finish(); });
     if (std::max(resumed_, saver_.durable_step()) != progress_.step) save();
     saver_.finish();
+    if (!speaks()) return;
     if (progress_.step < steps_)
-      log::info(concat("stopped by ", *stop_.reason(), " after step ", progress_.step, " of ", steps_,
-                       ", saved in ", store_.root(), "; the same command goes on"));
+      log::info(concat("stopped by ", stop_.reason().value_or("a signal to another rank"), " after step ",
+                       progress_.step, " of ", steps_, ", saved in ", store_.root(),
+                       "; the same command goes on"));
     else
       log::info(concat(resumed_ == progress_.step ? "nothing is left to do: " : "", steps_,
                        " steps done, saved in ", store_.root(), skipped_text()));
@@ -159,6 +164,24 @@ class Run {
                  is == residual::Type::Vanilla ? "; strata checkpoint convert --residual changes it"
                                                : "; only those of a vanilla model can be converted"));
     }
+  }
+
+  bool speaks() const { return folder_ != nullptr; }
+  void info(const std::string& line) const {
+    if (speaks()) log::info(line);
+  }
+  void warn(const std::string& line) const {
+    if (speaks()) log::warn(line);
+  }
+
+  // Whether any rank was asked to stop: all ranks learn it between the same two steps.
+  bool must_stop() {
+    const bool asked = stop_.reason().has_value();
+    if (mesh_.shape().world() == 1) return asked;
+    const Tensor any(device_, {1}, DType::Int64, device::Purpose::Data);
+    from_host(device_, any, std::vector<std::int64_t>{asked});
+    mesh_.all().all_reduce(device_.compute(), any, "stop requests").wait(device_.compute());
+    return to_host_int(device_, any, "stop requests").at(0) > 0;
   }
 
   bool is_due(std::int64_t interval) const {
@@ -193,8 +216,9 @@ class Run {
     StepObserver observer(device_);
     const StepResult r = trainer_.gradients(batch, &observer);
     append_expert_metrics(closer_look_, trainer_, config_);
+    observer.join(mesh_);
     observer.append_to(closer_look_);
-    append_memory_metrics(closer_look_, device_);
+    append_memory_metrics(closer_look_, device_, mesh_.all());
     return r;
   }
 
@@ -203,7 +227,7 @@ class Run {
     if (f.nan_at_step.count(r.step)) {
       device_.compute().run(
           kernels::Fill{.y = trainer_.store().buckets().front().grad.slice(0, 1), .value = NAN});
-      r.grad_norm = optim::global_norm(device_, trainer_.store());
+      r.grad_norm = trainer_.grad_norm();
     }
     if (f.spike_at_step.count(r.step)) r.loss += 1000, r.lm_loss += 1000;
     if (f.term_at_step.count(r.step)) std::raise(SIGTERM);
@@ -220,7 +244,7 @@ class Run {
     const std::string fault = format("loss %.4f is %.1f standard deviations above the last %lld", r.loss,
                                      deviations, (long long)s.spike_window);
     if (s.spike_action == SpikeAction::Skip) return fault;
-    log::warn(concat("step ", r.step, ": ", fault));
+    warn(concat("step ", r.step, ": ", fault));
     return "";
   }
 
@@ -228,8 +252,9 @@ class Run {
     trainer_.skip();
     ++progress_.skipped;
     ++progress_.skipped_in_a_row;
-    log::warn(concat("step ", r.step, " is skipped: ", fault, "; its batch is in ",
-                     folder_.record_skipped(r.step, batch)));
+    if (speaks())
+      log::warn(concat("step ", r.step, " is skipped: ", fault, "; its batch is in ",
+                       folder_->record_skipped(r.step, batch)));
   }
 
   // Ends the run where going on makes no sense.
@@ -244,6 +269,7 @@ class Run {
   }
 
   void report(const StepResult& r, double seconds, double left) {
+    if (!speaks()) return;
     const double rate = double(r.tokens) / seconds;
     Metrics values{{"lm loss", r.lm_loss},
                    {"load_balancing_loss", r.aux_loss},
@@ -253,9 +279,9 @@ class Run {
                    {"consumed samples", double(progress_.samples)},
                    {"tokens", double(progress_.tokens)},
                    {"tokens per second", rate},
-                   {"throughput (TFLOP/s)", throughput_.flops(rate) / 1e12},
+                   {"throughput (TFLOP/s)", throughput_->flops(rate) / 1e12},
                    {"elapsed time per iteration (ms)", 1e3 * seconds}};
-    const std::optional<double> share = throughput_.share(rate);
+    const std::optional<double> share = throughput_->share(rate);
     if (share) values.emplace_back("share of peak", *share);
     if (progress_.skipped > 0) values.emplace_back("skipped iterations", double(progress_.skipped));
     values.insert(values.end(), closer_look_.begin(), closer_look_.end());
@@ -275,8 +301,9 @@ class Run {
     const std::int64_t rows = config_.training.batch_size(), step = progress_.step;
     for (const data::ValidationData& set : data_.validation) {
       const auto e = train::evaluate(trainer_, set, config_.training.eval_iters * rows, rows,
-                                     [&] { return !stop_.reason(); });
+                                     [&] { return !must_stop(); });
       if (!e) return;
+      if (!speaks()) continue;
       const std::string name = "lm loss validation " + set.name();
       Metrics values{{name, e->loss}, {name + " PPL", std::exp(e->loss)}};
       std::string line = format("step %lld  %s %.4f", (long long)step, name.c_str(), e->loss);
@@ -313,7 +340,7 @@ class Run {
     try {
       action();
     } catch (const Error& e) {
-      log::error(concat(e.what(), "; the run goes on, the next save tries again"));
+      if (speaks()) log::error(concat(e.what(), "; the run goes on, the next save tries again"));
     }
   }
 
@@ -328,16 +355,17 @@ class Run {
 
   const RunConfig& config_;
   const RunOptions& options_;
+  const comm::Mesh& mesh_;
   std::string config_json_, origins_json_;
   Data data_;
-  RunFolder& folder_;
+  RunFolder* folder_;
   checkpoint::CheckpointStore& store_;
   StopRequests& stop_;
   checkpoint::AsyncSaver saver_;
   std::optional<MetricsSink> metrics_;
   std::optional<EventFile> events_;  // TensorBoard's
   Metrics closer_look_;              // of the step in progress
-  Throughput throughput_;
+  std::optional<Throughput> throughput_;
   device::Device device_;
   Trainer trainer_;
   SpikeDetector spikes_;
@@ -348,24 +376,32 @@ class Run {
 
 }  // namespace
 
-void run(const RunConfig& config, const std::vector<ValueOrigin>& origins, const RunOptions& options) {
-  StopRequests stop(config.run.folder(), config.resilience.exit_duration_in_mins);
-  if (config.backend.threads > 0) omp_set_num_threads(int(config.backend.threads));
+void run(const RunConfig& config, const std::vector<ValueOrigin>& origins, const RunOptions& options,
+         comm::World& world) {
+  const comm::Mesh mesh(world, mesh_shape(config, world.size()));
+  const bool first = world.rank() == 0;
+  StopRequests stop(first ? std::optional(config.run.folder()) : std::nullopt,
+                    first ? config.resilience.exit_duration_in_mins : std::nullopt);
   Data data = open_data(config);  // what is wrong with the data shows before the folder is touched
-  RunFolder folder(config);
-  checkpoint::CheckpointStore store(config.checkpoint.folder(folder.path()), config.checkpoint.keep());
+  std::optional<RunFolder> folder;
+  if (first) folder.emplace(config);
+  checkpoint::CheckpointStore store(config.checkpoint.folder(config.run.folder()), config.checkpoint.keep());
   std::optional<checkpoint::Opened> from;
-  if (!options.overwrite)
-    from = find_start(config, data.fingerprint, folder, store, options.allow_changes, log::warn);
+  if (first && !options.overwrite)
+    from = find_start(config, data.fingerprint, *folder, store, options.allow_changes, log::warn);
+  // The others take the first rank's word.
+  const std::string start = comm::gather_texts(mesh.all(), from ? from->folder() : "")[0];
+  if (!first && !start.empty()) from = checkpoint::open_checkpoint(start, checkpoint::Check::Sizes);
   std::optional<ModelSource> source;
   if (!from && config.checkpoint.load) source = open_loaded(*config.checkpoint.load);
   if (source && options.overwrite) check_kept(*source, store);
-  Run r(config, origins, options, std::move(data), folder, store, stop);
+  Run r(config, origins, options, mesh, std::move(data), folder ? &*folder : nullptr, store, stop);
   if (source) r.load(*source);
   if (from) r.take_up(*from);
+  mesh.all().barrier("start");
   // Only now, with all memory at hand, is anything of an earlier run given up.
-  if (options.overwrite) store.remove_all();
-  folder.describe(config, origins);
+  if (first && options.overwrite) store.remove_all();
+  if (first) folder->describe(config, origins);
   r.start(from);
   r.train();
   r.conclude();

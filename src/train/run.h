@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "base/json_config.h"
+#include "comm/world.h"
 #include "train/config.h"
 #include "train/faults.h"
 
@@ -21,6 +22,8 @@ struct RunOptions {
 // training.eval_interval steps and after the last one. A step whose loss or gradient norm is not finite
 // changes nothing (resilience.nan); its batch is recorded. Error once too many steps in a row had to be
 // skipped.
-void run(const RunConfig& config, const std::vector<ValueOrigin>& origins, const RunOptions& options);
+// All ranks of the world call it; the first one writes and speaks.
+void run(const RunConfig& config, const std::vector<ValueOrigin>& origins, const RunOptions& options,
+         comm::World& world);
 
 }  // namespace strata::train

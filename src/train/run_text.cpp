@@ -2,6 +2,10 @@
 
 #include <omp.h>
 
+#include <algorithm>
+
+#include "pipeline/validate.h"
+
 namespace strata::train {
 
 std::string duration(double seconds) {
@@ -11,6 +15,35 @@ std::string duration(double seconds) {
 
 std::string megabytes(std::int64_t bytes) { return format("%.1f MB", double(bytes) / 1e6); }
 
+namespace {
+
+std::int64_t model_parameters(const model::ModelConfig& config) {
+  ParameterStore names;
+  model::add_parameters(config, names);
+  return names.count();
+}
+
+// "layout: 8 ranks = 2 pipeline x 4 data, experts over 2; 1f1b, 16 micro-batches a rank, bubble 5.9%, at most
+// 2 in flight".
+std::string layout_line(const RunConfig& config, Trainer& trainer) {
+  const comm::MeshShape& shape = trainer.mesh().shape();
+  std::string line = concat("layout: ", shape.world(), " ranks = ", shape.pipeline, " pipeline x ",
+                            shape.data, " data, experts over ", shape.expert);
+  const TrainingSection& t = config.training;
+  const std::int64_t rows = t.micro_batch_size * shape.data;
+  const int each = int((t.batch_size() + rows - 1) / rows);
+  const pipeline::ScheduleReport report = pipeline::validate(trainer.schedule(each));
+  line += concat("; ", each, each == 1 ? " micro-batch" : " micro-batches", " a rank");
+  if (shape.pipeline > 1)
+    line +=
+        concat(", ", name_of(config.parallel.schedule()), format(", bubble %.1f%%", 100 * report.bubble),
+               ", at most ", *std::max_element(report.peak_in_flight.begin(), report.peak_in_flight.end()),
+               " in flight");
+  return line;
+}
+
+}  // namespace
+
 std::vector<std::string> introduction(const RunConfig& config, Trainer& trainer,
                                       const data::TrainingData& data) {
   const TrainingSection& t = config.training;
@@ -18,11 +51,13 @@ std::vector<std::string> introduction(const RunConfig& config, Trainer& trainer,
   std::vector<std::string> lines{
       concat("run ", config.run.name, " in ", config.run.folder(), ": cpu, ", omp_get_max_threads(),
              " threads, seed ", config.run.seed),
-      concat("model: ", format("%.2fM", double(trainer.store().count()) / 1e6), " parameters, residual ",
-             name_of(config.model.residual.type), ", ", name_of(config.precision.compute), ", ",
-             megabytes(trainer.device().memory().total().now), " before the first step"),
+      concat("model: ", format("%.2fM", double(model_parameters(config.model)) / 1e6),
+             " parameters, residual ", name_of(config.model.residual.type), ", ",
+             name_of(config.precision.compute), ", ", megabytes(trainer.device().memory().total().now),
+             " before the first step", trainer.mesh().shape().world() > 1 ? " on rank 0" : ""),
       concat("data: ", data.tokens(), " tokens; ", t.iterations(), " steps of ", t.batch_size(), " x ",
              t.seq_length, " tokens, ", format("%.0f tokens in all", tokens))};
+  if (trainer.mesh().shape().world() > 1) lines.push_back(layout_line(config, trainer));
   for (const data::PlannedSource& s : data.plan())
     lines.push_back(concat("data: ", s.path, " (", name_of(s.format), "): ", s.tokens, " tokens, ",
                            s.documents, s.documents == 1 ? " document; " : " documents; ", s.samples,

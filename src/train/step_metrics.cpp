@@ -46,22 +46,27 @@ Load load_of(const std::vector<double>& tokens) {
   return load;
 }
 
-// The numbers of the layers that moes() lists.
-std::vector<std::int64_t> moe_layers(const model::ModelConfig& config) {
-  std::vector<std::int64_t> layers;
-  for (std::int64_t i = 0; i < config.num_hidden_layers; ++i)
-    if (config.is_moe_layer(i)) layers.push_back(i);
-  if (config.has_mtp()) layers.push_back(config.num_hidden_layers);
-  return layers;
-}
+struct LayerNumbers {
+  std::vector<double> load, bias;  // bias: only if asked for
+};
 
-// Largest less smallest bias of a layer's router.
-double bias_range(Trainer& trainer, std::int64_t layer) {
-  const auto bias =
-      trainer.store().by_name().at(concat("model.layers.", layer, ".mlp.gate.e_score_correction_bias"));
-  const std::vector<double> b = to_host(trainer.device(), bias.master(), "router biases");
-  const auto [low, high] = std::minmax_element(b.begin(), b.end());
-  return *high - *low;
+// Of the MoE layers of all stages; every data-parallel rank has the same.
+std::map<int, LayerNumbers> numbers_of_layers(Trainer& trainer, bool with_bias) {
+  TraceTensors mine;
+  if (trainer.mesh().data_rank() == 0)
+    for (const auto& [layer, moe] : trainer.moes()) {
+      mine[concat("load ", layer)].values = to_host(trainer.device(), moe->load(), "expert loads");
+      if (!with_bias) continue;
+      const std::string name = concat("model.layers.", layer, ".mlp.gate.e_score_correction_bias");
+      mine[concat("bias ", layer)].values =
+          to_host(trainer.device(), trainer.store().by_name().at(name).master(), "router biases");
+    }
+  std::map<int, LayerNumbers> layers;
+  for (const auto& [name, t] : gather(trainer.mesh().all(), mine)) {
+    LayerNumbers& of = layers[std::stoi(name.substr(5))];
+    (name.starts_with("load") ? of.load : of.bias) = t.values;
+  }
+  return layers;
 }
 
 }  // namespace
@@ -84,6 +89,26 @@ void StepObserver::observe(const std::string& name, const Tensor& value) {
     gates_[number] = column_means(to_host(device_, value, "gates"), value.dims());
   } else if (value.dim(1) > 1) {
     entropies_[number] = mean_entropy(to_host(device_, value, "depth weights"), value.dims());
+  }
+}
+
+void StepObserver::join(const comm::Mesh& mesh) {
+  if (mesh.shape().world() == 1) return;
+  TraceTensors mine;
+  const auto put = [&](const char* kind, int number, std::vector<double> values) {
+    mine[concat(kind, number)] = {{}, std::move(values)};
+  };
+  if (mesh.data_rank() == 0) {
+    for (const auto& [target, entropy] : entropies_) put("e", target, {entropy});
+    for (const auto& [target, means] : gates_) put("g", target, means);
+    for (const auto& [sublayer, norm] : outputs_) put("o", sublayer, {norm});
+  }
+  entropies_.clear(), gates_.clear(), outputs_.clear();
+  for (const auto& [name, t] : gather(mesh.all(), mine)) {
+    const int number = std::stoi(name.substr(1));
+    if (name[0] == 'e') entropies_[number] = t.values.at(0);
+    if (name[0] == 'g') gates_[number] = t.values;
+    if (name[0] == 'o') outputs_[number] = t.values.at(0);
   }
 }
 
@@ -110,24 +135,24 @@ void StepObserver::append_to(Metrics& out) const {
 }
 
 void append_expert_metrics(Metrics& out, Trainer& trainer, const RunConfig& config) {
-  const std::vector<nn::Moe*> moes = trainer.stage().moes();
-  if (moes.empty()) return;
-  const std::vector<std::int64_t> layers = moe_layers(config.model);
+  if (config.model.moe_layers() == 0) return;
   const bool has_bias = config.router.bias_update_speed > 0;
+  const std::map<int, LayerNumbers> layers = numbers_of_layers(trainer, has_bias);
   Load worst{.max_over_mean = 0, .entropy = 1, .dead = 0};
   double widest = 0;
   Metrics each;
-  for (std::size_t k = 0; k < moes.size(); ++k) {
-    const Load load = load_of(to_host(trainer.device(), moes[k]->load(), "expert loads"));
+  for (const auto& [number, of] : layers) {
+    const Load load = load_of(of.load);
     worst.max_over_mean = std::max(worst.max_over_mean, load.max_over_mean);
     worst.entropy = std::min(worst.entropy, load.entropy);
     worst.dead += load.dead;
-    const std::string layer = concat(" layer ", layers.at(k));
+    const std::string layer = concat(" layer ", number);
     each.emplace_back("expert load max/mean" + layer, load.max_over_mean);
     each.emplace_back("expert load entropy" + layer, load.entropy);
     each.emplace_back("dead experts" + layer, load.dead);
     if (!has_bias) continue;
-    each.emplace_back("router bias range" + layer, bias_range(trainer, layers.at(k)));
+    const auto [low, high] = std::minmax_element(of.bias.begin(), of.bias.end());
+    each.emplace_back("router bias range" + layer, *high - *low);
     widest = std::max(widest, each.back().second);
   }
   out.emplace_back("expert load max/mean", worst.max_over_mean);
@@ -137,11 +162,16 @@ void append_expert_metrics(Metrics& out, Trainer& trainer, const RunConfig& conf
   out.insert(out.end(), each.begin(), each.end());
 }
 
-void append_memory_metrics(Metrics& out, device::Device& device) {
-  out.emplace_back("mem-max-allocated-bytes", double(device.memory().total().peak));
+void append_memory_metrics(Metrics& out, device::Device& device, comm::Communicator& ranks) {
+  TraceTensor mine{{}, {double(device.memory().total().peak)}};
   for (int p = 0; p < device::kPurposes; ++p)
-    out.emplace_back(concat("mem-max-allocated-bytes ", device::name_of(device::Purpose(p))),
-                     double(device.memory().use(device::Purpose(p)).peak));
+    mine.values.push_back(double(device.memory().use(device::Purpose(p)).peak));
+  std::vector<double> most(mine.values.size(), 0);
+  for (const auto& [rank, t] : gather(ranks, {{std::to_string(ranks.rank()), mine}}))
+    for (std::size_t i = 0; i < most.size(); ++i) most[i] = std::max(most[i], t.values[i]);
+  out.emplace_back("mem-max-allocated-bytes", most[0]);
+  for (int p = 0; p < device::kPurposes; ++p)
+    out.emplace_back(concat("mem-max-allocated-bytes ", device::name_of(device::Purpose(p))), most[p + 1]);
 }
 
 }  // namespace strata::train

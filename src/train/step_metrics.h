@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "train/gather.h"
 #include "train/metrics.h"
 #include "train/trainer.h"
 
@@ -19,6 +20,8 @@ class StepObserver final : public Observer {
   explicit StepObserver(device::Device& device) : device_(device) {}
   bool wants(const std::string& name) const override;
   void observe(const std::string& name, const Tensor& value) override;
+  // Takes in what the ranks of the other stages saw. Every rank calls it.
+  void join(const comm::Mesh& mesh);
   void append_to(Metrics& out) const;
 
  private:
@@ -30,9 +33,9 @@ class StepObserver final : public Observer {
 };
 
 // Loads of this step and the biases that made them: between gradients() and update() or skip(). Per MoE
-// layer, multi-token prediction's too, and the worst of all.
+// layer, multi-token prediction's too, and the worst of all. Every rank calls it.
 void append_expert_metrics(Metrics& out, Trainer& trainer, const RunConfig& config);
-// Most bytes in use so far, in all and by purpose.
-void append_memory_metrics(Metrics& out, device::Device& device);
+// Most bytes in use so far, in all and by purpose, on the rank that needed most of each. Every rank calls it.
+void append_memory_metrics(Metrics& out, device::Device& device, comm::Communicator& ranks);
 
 }  // namespace strata::train

@@ -21,13 +21,13 @@ void note(int number) { noted_signal = number; }
 
 }  // namespace
 
-StopRequests::StopRequests(std::string folder, std::optional<double> minutes)
-    : file_((std::filesystem::path(std::move(folder)) / "stop").string()), minutes_(minutes) {
+StopRequests::StopRequests(const std::optional<std::string>& folder, std::optional<double> minutes)
+    : file_(folder ? (std::filesystem::path(*folder) / "stop").string() : ""), minutes_(minutes) {
   using std::chrono::duration, std::chrono::duration_cast, std::chrono::steady_clock;
   if (minutes)
     deadline_ = steady_clock::now() + duration_cast<steady_clock::duration>(duration<double>(*minutes * 60));
   std::error_code ignored;
-  std::filesystem::remove(file_, ignored);
+  if (!file_.empty()) std::filesystem::remove(file_, ignored);
   noted_signal = 0;
   for (const Handled& h : kHandled) {
     struct sigaction action = {};
@@ -47,7 +47,7 @@ std::optional<std::string> StopRequests::reason() {
   for (const Handled& h : kHandled)
     if (noted_signal == h.number) found_ = h.name;
   std::error_code ignored;
-  if (std::filesystem::remove(file_, ignored)) found_ = concat("the file ", file_);
+  if (!file_.empty() && std::filesystem::remove(file_, ignored)) found_ = concat("the file ", file_);
   if (deadline_ && std::chrono::steady_clock::now() >= *deadline_)
     found_ = concat("resilience.exit_duration_in_mins ", *minutes_);
   return found_;

@@ -10,8 +10,9 @@ namespace strata::train {
 // it at once. One at a time in a process: signals are process-wide.
 class StopRequests {
  public:
-  // `minutes`, if any, count from now. A stop file left from before is removed.
-  StopRequests(std::string folder, std::optional<double> minutes);
+  // `minutes`, if any, count from now. A stop file left from before is removed. No folder: no file is looked
+  // for.
+  StopRequests(const std::optional<std::string>& folder, std::optional<double> minutes);
   ~StopRequests();
   StopRequests(const StopRequests&) = delete;
 

@@ -9,8 +9,9 @@ namespace strata::train {
 
 class Throughput {
  public:
-  // Measures the peak unless logging.peak_flops gives it or switches it off.
-  explicit Throughput(const RunConfig& config);
+  // Measures the peak unless logging.peak_flops gives it or switches it off; that of `ranks` is so many times
+  // it.
+  explicit Throughput(const RunConfig& config, int ranks = 1);
 
   // Model FLOP/s: forward and backward once, whatever is recomputed; dry_run.h says what is counted.
   double flops(double tokens_per_second) const { return per_token_ * tokens_per_second; }
@@ -21,7 +22,8 @@ class Throughput {
 
  private:
   double per_token_;
-  double peak_;  // 0: off
+  double peak_;  // of a rank; 0: off
+  int ranks_;
   bool measured_;
 };
 

@@ -1,6 +1,7 @@
 #include "train/trace.h"
 
 #include "train/file_shape.h"
+#include "train/gather.h"
 
 namespace strata::train {
 namespace {
@@ -24,80 +25,141 @@ class Collector final : public Observer {
   std::map<std::string, std::vector<Part>> parts_;
 };
 
-// [T,C] of each micro-batch -> [B,S,C].
-TraceTensor join_rows(const std::vector<Collector::Part>& parts, const HostBatch& batch) {
-  TraceTensor t{{batch.rows, batch.length, parts.at(0).dims[1]}, {}};
-  for (const auto& p : parts) t.values.insert(t.values.end(), p.values.begin(), p.values.end());
+// A name's parts by the number of the micro-batch in the global batch.
+using Parts = std::map<int, TraceTensor>;
+
+// [T,C] of each micro-batch -> [B,S,C], or [T] -> [B,S].
+TraceTensor join_rows(const Parts& parts, const HostBatch& batch) {
+  TraceTensor t{{batch.rows, batch.length}, {}};
+  const std::vector<std::int64_t>& shape = parts.begin()->second.shape;
+  t.shape.insert(t.shape.end(), shape.begin() + 1, shape.end());
+  for (const auto& [number, p] : parts) t.values.insert(t.values.end(), p.values.begin(), p.values.end());
   return t;
 }
 
 // [M,N,T] of each micro-batch -> [M,N,B,S]; without the first axis where M is 1 and `drop_views`.
-TraceTensor join_last(const std::vector<Collector::Part>& parts, const HostBatch& batch, bool drop_views) {
-  const std::int64_t M = parts.at(0).dims[0], N = parts.at(0).dims[1];
+TraceTensor join_last(const Parts& parts, const HostBatch& batch, bool drop_views) {
+  const std::vector<std::int64_t>& shape = parts.begin()->second.shape;
+  const std::int64_t M = shape[0], N = shape[1];
   TraceTensor t{{M, N, batch.rows, batch.length}, {}};
   if (drop_views) t.shape.erase(t.shape.begin());
   for (std::int64_t row = 0; row < M * N; ++row)
-    for (const auto& p : parts) {
-      const std::int64_t T = p.dims[2];
+    for (const auto& [number, p] : parts) {
+      const std::int64_t T = p.shape[2];
       t.values.insert(t.values.end(), p.values.begin() + row * T, p.values.begin() + (row + 1) * T);
     }
   return t;
 }
 
-void add_observed(TraceTensors& out, const Collector& seen, const HostBatch& batch, bool drop_views) {
-  for (const auto& [name, parts] : seen.parts()) {
-    if (name == "logits")
-      out[name] = join_rows(parts, batch);
-    else if (name.starts_with("gate."))
-      out["trace." + name] = join_rows(parts, batch);
-    else if (name.starts_with("depth_weights."))
-      out["trace." + name] = join_last(parts, batch, drop_views);
+// "NAME@MICRO-BATCH" of all ranks -> NAME.
+TraceTensors join(const TraceTensors& all, const HostBatch& batch, bool drop_views) {
+  TraceTensors out;
+  std::map<std::string, Parts> cut;
+  for (const auto& [name, tensor] : all) {
+    const std::size_t at = name.rfind('@');
+    if (at == std::string::npos)
+      out[name] = tensor;
+    else
+      cut[name.substr(0, at)][std::stoi(name.substr(at + 1))] = tensor;
   }
+  for (const auto& [name, parts] : cut)
+    out[name] = name.starts_with("trace.depth_weights.") ? join_last(parts, batch, drop_views)
+                                                         : join_rows(parts, batch);
+  return out;
 }
 
-void add_gradients(TraceTensors& out, Trainer& trainer, device::Device& device) {
-  for (const auto& [name, found] : trainer.store().by_name())
-    if (found.parameter)
-      out["grad." + name] = {shape_of(found.slice.dims), to_host(device, found.grad(), "trace")};
-}
+class Tracer {
+ public:
+  Tracer(Trainer& trainer, const HostBatch& batch) : trainer_(trainer), batch_(batch) {}
 
-void add_trained(TraceTensors& out, Trainer& trainer, device::Device& device) {
-  for (const auto& [name, found] : trainer.store().by_name())
-    out["trained." + name] = {shape_of(found.slice.dims), to_host(device, found.master(), "trace")};
-}
+  // What this rank saw of its micro-batches.
+  void add_observed(TraceTensors& out, const Collector& seen) const {
+    for (const auto& [name, parts] : seen.parts())
+      for (std::size_t i = 0; i < parts.size(); ++i)
+        if (!parts[i].values.empty())
+          out[concat(name == "logits" ? "" : "trace.", name, "@", number(i))] = {shape_of(parts[i].dims),
+                                                                                 parts[i].values};
+    const std::vector<double>& losses = trainer_.token_losses();
+    std::size_t at = 0;
+    const std::vector<HostBatch> mine = trainer_.micro_batches(batch_);
+    for (std::size_t i = 0; i < mine.size() && at < losses.size(); ++i) {
+      const std::size_t tokens = mine[i].input_ids.size();
+      if (tokens > 0)
+        out[concat("token_loss@", number(i))] = {{std::int64_t(tokens)},
+                                                 {losses.begin() + at, losses.begin() + at + tokens}};
+      at += tokens;
+    }
+  }
+  void add_gradients(TraceTensors& out) const {
+    for (const auto& [name, found] : trainer_.store().by_name())
+      if (found.parameter && speaks_for(*found.parameter))
+        add(out, "grad." + name, found.slice.dims, found.grad());
+  }
+  void add_trained(TraceTensors& out) const {
+    for (const auto& [name, found] : trainer_.store().by_name())
+      if (found.parameter ? speaks_for(*found.parameter) : first_replica())
+        add(out, "trained." + name, found.slice.dims, found.master());
+  }
+  // k-th MoE layer of the model.
+  void add_loads(TraceTensors& out, const model::ModelConfig& config) const {
+    if (!first_replica()) return;
+    for (const auto& [layer, moe] : trainer_.moes()) {
+      const std::vector<double> load = to_host(trainer_.device(), moe->load(), "trace");
+      const std::int64_t k = layer - config.first_k_dense_replace;
+      out[concat("expert_load.", k)] = {{std::int64_t(load.size())}, load};
+    }
+  }
+
+ private:
+  const comm::Mesh& mesh() const { return trainer_.mesh(); }
+  int number(std::size_t micro_batch) const {
+    return int(micro_batch) * mesh().shape().data + mesh().data_rank();
+  }
+  bool first_replica() const { return mesh().data_rank() == 0; }
+  // Of the ranks that have a parameter, one writes it.
+  bool speaks_for(const Parameter& p) const {
+    const bool first = p.group == ReductionGroup::Expert ? mesh().expert_data().rank() == 0 : first_replica();
+    return first && (p.holders.empty() || p.holders.front() == mesh().pipeline_rank());
+  }
+  void add(TraceTensors& out, const std::string& name, const Dims& dims, const Tensor& t) const {
+    out[name] = {shape_of(dims), to_host(trainer_.device(), t, "trace")};
+  }
+
+  Trainer& trainer_;
+  const HostBatch& batch_;
+};
 
 }  // namespace
 
 TraceTensors trace(Trainer& trainer, const RunConfig& config, const HostBatch& batch, std::int64_t steps) {
-  device::Device& device = trainer.device();
-  Collector seen(device);
+  const Tracer tracer(trainer, batch);
+  Collector seen(trainer.device());
   trainer.reset_loads();
   const StepResult first = trainer.gradients(batch, &seen);
-  TraceTensors out;
-  const auto scalar = [](double v) { return TraceTensor{{1}, {v}}; };
-  out["loss"] = scalar(first.loss);
-  out["lm_loss"] = scalar(first.lm_loss);
-  out["aux_loss"] = scalar(first.aux_loss);
-  out["mtp_loss"] = scalar(first.mtp_loss);
-  out["token_loss"] = {{batch.rows, batch.length}, trainer.token_losses()};
-  add_observed(out, seen, batch, config.model.residual.type == residual::Type::AttnRes);
-  add_gradients(out, trainer, device);
-  const std::vector<nn::Moe*> moes = trainer.stage().moes();
-  for (std::size_t k = 0; k < moes.size(); ++k) {
-    const std::vector<double> load = to_host(device, moes[k]->load(), "trace");
-    out[concat("expert_load.", k)] = {{std::int64_t(load.size())}, load};
-  }
-  if (steps == 0) return out;
-  trainer.reset_loads();
+  trainer.gather_gradients();
+  TraceTensors mine;
+  tracer.add_observed(mine, seen);
+  tracer.add_gradients(mine);
+  tracer.add_loads(mine, config.model);
   TraceTensor losses{{steps}, {}}, norms{{steps}, {}};
+  if (steps > 0) trainer.reset_loads();
   for (std::int64_t i = 0; i < steps; ++i) {
     const StepResult r = trainer.step(batch);
     losses.values.push_back(r.loss);
     norms.values.push_back(r.grad_norm);
   }
+  if (steps > 0) trainer.optimizer().gather_masters();
+  if (steps > 0) tracer.add_trained(mine);
+  TraceTensors out =
+      join(gather(trainer.mesh().all(), mine), batch, config.model.residual.type == residual::Type::AttnRes);
+  const auto scalar = [](double v) { return TraceTensor{{1}, {v}}; };
+  out["loss"] = scalar(first.loss);
+  out["lm_loss"] = scalar(first.lm_loss);
+  out["aux_loss"] = scalar(first.aux_loss);
+  out["mtp_loss"] = scalar(first.mtp_loss);
+  if (steps == 0) return out;
   out["train.loss"] = losses;
   out["train.grad_norm"] = norms;
-  add_trained(out, trainer, device);
   return out;
 }
 

@@ -1,21 +1,17 @@
 // One batch through the model with everything visible: losses, logits, gradients, depth weights, gates,
 // trained weights.
 #pragma once
-#include <map>
+#include <functional>
 #include <string>
 
 #include "checkpoint/safetensors.h"
+#include "train/gather.h"
 #include "train/trainer.h"
 
 namespace strata::train {
 
-struct TraceTensor {
-  std::vector<std::int64_t> shape;
-  std::vector<double> values;
-};
-using TraceTensors = std::map<std::string, TraceTensor>;
-
-// One forward and backward, then `steps` optimiser steps on the same batch (train.*, trained.*).
+// One forward and backward, then `steps` optimiser steps on the same batch (train.*, trained.*). Every rank
+// calls it and gets everything.
 TraceTensors trace(Trainer& trainer, const RunConfig& config, const HostBatch& batch, std::int64_t steps);
 
 struct Difference {

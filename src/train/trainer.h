@@ -1,10 +1,12 @@
-// THE training step: micro-batches forward and backward, one norm, one update.
+// THE training step: micro-batches forward and backward, one norm, one update. Every rank of the mesh makes
+// the same calls with the same global batch and gets the same numbers.
 #pragma once
 #include <map>
 #include <memory>
 
-#include "model/stage.h"
+#include "comm/mesh.h"
 #include "optim/optimizer.h"
+#include "pipeline/executor.h"
 #include "train/config.h"
 
 namespace strata::train {
@@ -23,14 +25,21 @@ enum class Use { Training, Evaluation };
 
 class Trainer {
  public:
-  // Builds the model with its initial weights (a function of run.seed). Refers to `config` and `device`.
+  // Builds this rank's stages with their initial weights (a function of run.seed). Refers to `config`,
+  // `device` and `mesh`, which has the shape that config.parallel says.
+  Trainer(const RunConfig& config, device::Device& device, const comm::Mesh& mesh, Use use = Use::Training);
+  // Alone, on a mesh of one rank.
   Trainer(const RunConfig& config, device::Device& device, Use use = Use::Training);
+  ~Trainer();
 
   // One optimiser step on a global batch, in micro-batches of training.micro_batch_size rows: gradients() and
   // update().
   StepResult step(const HostBatch& global);
-  // Gradients of a global batch: they stay in the store. An observer is asked in every micro-batch.
+  // Gradients of a global batch: they stay in the store, summed over ranks. An observer is asked in every
+  // micro-batch.
   StepResult gradients(const HostBatch& global, Observer* observer = nullptr);
+  // After gradients(), with a distributed optimizer: every rank has all sums, not only those of its part.
+  void gather_gradients();
   // Ends the step that gradients() began: clips, updates the weights and the router biases.
   void update(const StepResult& result);
   // Ends it without an update: weights, moments and router biases stay, expert loads count from zero again.
@@ -48,22 +57,45 @@ class Trainer {
   void reset_loads();
 
   device::Device& device() { return device_; }
+  const comm::Mesh& mesh() const { return mesh_; }
+  const RunConfig& config() const { return config_; }
+  const optim::ReductionGroups& groups() const { return groups_; }
   ParameterStore& store() { return store_; }
-  model::Stage& stage() { return *stage_; }
+  // This rank's MoE layers: the layer's number, multi-token prediction's last.
+  const std::map<int, nn::Moe*>& moes() const { return moes_; }
   optim::Optimizer& optimizer() { return *optimizer_; }
-  // Token losses [rows * seq_length] of the last gradients() call whose observer wanted "token_loss".
+  // Token losses of the last gradients() call whose observer wanted "token_loss": of this rank's
+  // micro-batches in order, if it has the head.
   const std::vector<double>& token_losses() const { return token_losses_; }
 
- private:
-  Tape::Options tape_options(Observer* observer) const;
-  model::Losses forward(Tape& tape, const model::MicroBatch& batch, const model::Counts& counts);
-  void micro_batch(const HostBatch& rows, const model::Counts& counts, Observer* observer);
+  // What all ranks do for so many micro-batches on each.
+  const pipeline::Schedule& schedule(int micro_batches);
+  // Norm of all gradients at hand, after they were summed. Every rank calls it.
+  double grad_norm() { return optim::global_norm(device_, store_, groups_); }
+  // Micro-batch i of this rank is micro-batch i * data ranks + data rank of the global batch, or has no rows.
+  std::vector<HostBatch> micro_batches(const HostBatch& global) const;
 
+ private:
+  struct Alone;  // a mesh of one rank
+  Trainer(const RunConfig& config, device::Device& device, std::unique_ptr<Alone> alone, Use use);
+  void add_stages();
+  void find_holders();
+  Tape::Options tape_options(Observer* observer) const;
+  void add_losses(const model::Losses& losses, bool with_tokens);
+  StepResult reduce(const HostBatch& global);
+
+  std::unique_ptr<Alone> alone_;
   const RunConfig& config_;
   device::Device& device_;
+  const comm::Mesh& mesh_;
   ParameterStore store_;
-  std::unique_ptr<model::Stage> stage_;
+  std::vector<std::unique_ptr<model::Stage>> stages_;
+  std::map<int, nn::Moe*> moes_;
+  std::vector<std::unique_ptr<comm::Communicator>> holders_;
+  optim::ReductionGroups groups_;
   std::unique_ptr<optim::Optimizer> optimizer_;
+  std::unique_ptr<pipeline::Executor> executor_;
+  std::map<int, pipeline::Schedule> schedules_;  // by the number of micro-batches
   std::int64_t steps_ = 0;
   Tensor losses_;  // [3] lm, aux, mtp: summed over the micro-batches of a step
   std::vector<double> token_losses_;

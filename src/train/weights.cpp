@@ -1,5 +1,6 @@
 #include "train/weights.h"
 
+#include "model/stage.h"
 #include "train/file_shape.h"
 
 namespace strata::train {
@@ -39,6 +40,14 @@ void check_weights(const ParameterStore& store, const checkpoint::NamedWeights& 
 
 void load_weights(ParameterStore& store, const checkpoint::NamedWeights& weights) {
   check_weights(store, weights);
+  for (const auto& [name, found] : store.by_name()) store.set(name, weights.all.at(name).read());
+}
+
+void load_weights(ParameterStore& store, const checkpoint::NamedWeights& weights,
+                  const model::ModelConfig& model) {
+  ParameterStore names;
+  model::add_parameters(model, names);
+  check_weights(names, weights);
   for (const auto& [name, found] : store.by_name()) store.set(name, weights.all.at(name).read());
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 #include "autograd/parameter.h"
 #include "checkpoint/named_weights.h"
+#include "model/config.h"
 
 namespace strata::train {
 
@@ -9,8 +10,11 @@ namespace strata::train {
 // is missing, unknown or of another shape: the first few, and how many. The store need not be allocated.
 void check_weights(const ParameterStore& store, const checkpoint::NamedWeights& weights);
 
-// After that check, every weight and buffer of the model.
+// After that check, every weight and buffer of the store, which is the whole model's.
 void load_weights(ParameterStore& store, const checkpoint::NamedWeights& weights);
 void load_weights(ParameterStore& store, const checkpoint::SafetensorsFile& file);
+// The same for a store that has a part of `model`: the weights are checked against all of it.
+void load_weights(ParameterStore& store, const checkpoint::NamedWeights& weights,
+                  const model::ModelConfig& model);
 
 }  // namespace strata::train

@@ -38,7 +38,7 @@ TEST(BadConfig, NotJson) {
   EXPECT_EQ(
       load_error(R"({"modle": {}})"),
       "c.json: modle is an unknown key (with value {}), nearest is model, allowed here are model, router, "
-      "model_type, run, data, backend, logging, recompute and 6 more: strata config --reference");
+      "model_type, run, data, parallel, backend, logging and 7 more: strata config --reference");
   EXPECT_EQ(load_error("{'run': {}}"),
             "c.json:1:2: not valid JSON: invalid literal; expected string literal");
   EXPECT_EQ(load_error(R"({"run": {"name": tru}})"), "c.json:1:21: not valid JSON: invalid literal");
@@ -52,17 +52,18 @@ TEST(BadConfig, UnknownKey) {
             "c.json: run.zzzzzz is an unknown key (with value 5), allowed here are name, output_dir, seed");
   EXPECT_EQ(load_error(edited(R"("lr":)", R"("lr ":)")),
             R"(c.json: optimizer."lr " is an unknown key (with value 0.003), nearest is optimizer.lr, )"
-            "allowed here are type, lr, beta1, beta2, eps, momentum, weight_decay, clip_grad");
+            "allowed here are lr, eps, type, beta1, beta2, clip_grad, momentum, weight_decay and 1 more: "
+            "strata config --reference");
   EXPECT_EQ(load_error(edited(R"("lr":)", R"("lr": 1, "lr":)")), "c.json: optimizer.lr is given twice");
   EXPECT_EQ(
       load_error(edited(R"("seed")", R"("se\ned\u0001")")),
       R"(c.json: run."se\ned\u0001" is an unknown key (with value 5), nearest is run.seed, allowed here are name, output_dir, seed)");
   EXPECT_EQ(
       load_error(edited(R"("optimizer")", R"("optimiser")")),
-      R"(c.json: optimiser is an unknown key (with value {"lr": 0.003}), nearest is optimizer, allowed here are optimizer, router, model, training, precision, data, recompute, resilience and 6 more: strata config --reference)");
-  EXPECT_EQ(load_error(edited(R"("run": {)", R"("parallel": {}, "run": {)")),
-            "c.json: parallel is an unknown key (with value {}), allowed here are model, router, data, run, "
-            "training, optimizer, backend, precision and 6 more: strata config --reference");
+      R"(c.json: optimiser is an unknown key (with value {"lr": 0.003}), nearest is optimizer, allowed here are optimizer, router, model, training, precision, parallel, data, recompute and 7 more: strata config --reference)");
+  EXPECT_EQ(load_error(edited(R"("run": {)", R"("profile": {}, "run": {)")),
+            "c.json: profile is an unknown key (with value {}), allowed here are model, router, parallel, run, "
+            "training, optimizer, precision, logging and 7 more: strata config --reference");
 }
 
 TEST(BadConfig, SizesThatAreTooLargeTogether) {
@@ -282,7 +283,7 @@ TEST(BadConfig, CommandLine) {
       "command line: model.hidden_size.x cannot be set, because model.hidden_size is 32 and not an object");
   EXPECT_EQ(
       load_error(kSample, {"modle.hidden_size=3"}),
-      R"(command line: modle is an unknown key (with value {"hidden_size": 3}), nearest is model, allowed here are model, router, model_type, run, data, backend, logging, recompute and 6 more: strata config --reference)");
+      R"(command line: modle is an unknown key (with value {"hidden_size": 3}), nearest is model, allowed here are model, router, model_type, run, data, parallel, backend, logging and 7 more: strata config --reference)");
   EXPECT_EQ(load_error(kSample, {"model.hidden_size=null"}),
             "c.json: model.hidden_size is required: an integer from 1 to 16777216");
   EXPECT_EQ(load_error(kSample, {R"(model={"a":1,})"}),

@@ -35,6 +35,36 @@ struct RowsCase final : OpCase {
   }
 };
 
+// Rows sorted by expert, one choice each, to where they came from.
+struct RestoreCase final : OpCase {
+  std::int64_t R, E, D;
+  RestoreCase(std::int64_t r, std::int64_t e, std::int64_t d) : R(r), E(e), D(d) {}
+
+  std::vector<std::int64_t> choices() const {
+    std::vector<std::int64_t> chosen;
+    for (std::int64_t r = 0; r < R; ++r) chosen.push_back((r * r + 1) % E);
+    return chosen;
+  }
+  std::vector<OpInput> inputs() const override { return {{"rows", {R, D}}}; }
+  std::vector<Var> run(Tape& tape, const OpArgs& args) const override {
+    const Tensor indices = upload_int(tape.device(), choices(), {R});
+    return {ops::restore_rows(tape, args.var("rows"), ops::plan_routing(tape, indices, E))};
+  }
+  std::vector<Array> reference(const Arrays& in) const override {
+    const std::vector<std::int64_t> chosen = choices();
+    Array y({R, D});
+    std::int64_t row = 0;
+    for (std::int64_t e = 0; e < E; ++e)
+      for (std::int64_t r = 0; r < R; ++r)
+        if (chosen[r] == e) {
+          for (std::int64_t d = 0; d < D; ++d) y(r, d) = in.at("rows")(row, d);
+          ++row;
+        }
+    return {y};
+  }
+};
+
+TEST(Rows, Restored) { check_op(RestoreCase(23, 5, 7)); }
 TEST(Rows, Several) { check_op(RowsCase(17, 3, 7, 13)); }
 TEST(Rows, OneToken) { check_op(RowsCase(1, 2, 40, 5)); }
 TEST(Rows, OneExpert) { check_op(RowsCase(35, 1, 1, 8)); }

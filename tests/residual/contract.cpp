@@ -22,21 +22,6 @@ class Contract : public ::testing::TestWithParam<Variant> {
   }
 };
 
-double worst_difference(const Values& a, const Values& b) {
-  double all = 0, worst = 0;
-  for (const auto& [name, v] : b)
-    for (const double x : v) all += x * x;
-  for (const auto& [name, v] : b) {
-    double difference = 0, norm = 0;
-    for (std::size_t i = 0; i < v.size(); ++i) {
-      difference += (a.at(name)[i] - v[i]) * (a.at(name)[i] - v[i]);
-      norm += v[i] * v[i];
-    }
-    worst = std::max(worst, std::sqrt(difference) / std::max(std::sqrt(norm), 1e-3 * std::sqrt(all)));
-  }
-  return worst;
-}
-
 void expect_same_bits(const ModelResult& a, const ModelResult& b, const std::string& what) {
   EXPECT_EQ(a.loss, b.loss) << what;
   EXPECT_TRUE(a.logits == b.logits) << what << ": logits";

@@ -1,5 +1,8 @@
 #include "support/small_model.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "base/philox.h"
 #include "support/test_device.h"
 
@@ -15,26 +18,12 @@ residual::Config with(residual::Type type, std::optional<std::int64_t> blocks = 
   return c;
 }
 
-// Initial values with every weight moved: zero queries and exact deltas would hide half of the gradients.
-void move_weights(ParameterStore& store, const ModelRun& run) {
-  store.initialize(run.seed);
-  if (run.scale_norms == 0) return;
-  for (const auto& [name, found] : store.by_name()) {
-    const Philox random(run.seed, "moved " + name);
-    std::vector<double> values(found.slice.dims.numel());
-    const bool norm = name.ends_with("norm.weight");
-    for (std::size_t i = 0; i < values.size(); ++i)
-      values[i] = (norm ? 1 : 0) + run.scale_norms * random.normal(i);
-    store.set(name, values);
-  }
-}
-
 // A stage with its store and one tape.
 struct Side {
   ParameterStore store;
   model::Stage stage;
   Side(device::Device& device, const model::ModelConfig& config, model::StageRange range, const ModelRun& run)
-      : stage(config, range, store) {
+      : stage(config, range, store, run.experts) {
     store.allocate(device, run.compute);
     stage.allocate(device);
     move_weights(store, run);
@@ -162,14 +151,43 @@ HostBatch small_batch(const model::ModelConfig& config, std::int64_t rows, std::
   return b;
 }
 
+void move_weights(ParameterStore& store, const ModelRun& run) {
+  store.initialize(run.seed);
+  if (run.scale_norms == 0) return;
+  for (const auto& [name, found] : store.by_name()) {
+    const Philox random(run.seed, "moved " + name);
+    std::vector<double> values(found.slice.dims.numel());
+    const bool norm = name.ends_with("norm.weight");
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = (norm ? 1 : 0) + run.scale_norms * random.normal(i);
+    store.set(name, values);
+  }
+}
+
+double worst_difference(const Values& a, const Values& b) {
+  double all = 0, worst = 0;
+  for (const auto& [name, v] : b)
+    for (const double x : v) all += x * x;
+  for (const auto& [name, v] : b) {
+    double difference = 0, norm = 0;
+    for (std::size_t i = 0; i < v.size(); ++i) {
+      difference += (a.at(name)[i] - v[i]) * (a.at(name)[i] - v[i]);
+      norm += v[i] * v[i];
+    }
+    worst = std::max(worst, std::sqrt(difference) / std::max(std::sqrt(norm), 1e-3 * std::sqrt(all)));
+  }
+  return worst;
+}
+
 ModelResult run_model(const model::ModelConfig& config, const HostBatch& batch, const ModelRun& run) {
-  device::Device device(device_options());
+  device::Device device(run.experts ? open_device_options() : device_options());
   Side side(device, config, {0, int(config.num_hidden_layers), true, true}, run);
-  const model::Counts counts = model::count(batch);
-  const std::int64_t step = run.micro_batch ? run.micro_batch : batch.rows;
+  const model::Counts counts = run.counts.value_or(model::count(batch));
+  const std::int64_t step = std::max<std::int64_t>(1, run.micro_batch ? run.micro_batch : batch.rows);
   ModelResult result;
   Collect collect(device, result);
-  for (std::int64_t row = 0; row < batch.rows; row += step) {
+  std::int64_t row = 0;
+  do {  // once also without rows
     const model::MicroBatch micro =
         model::upload(device, batch.slice(row, std::min(batch.rows, row + step)), config.has_mtp());
     Tape::Options options = run.tape;
@@ -177,10 +195,11 @@ ModelResult run_model(const model::ModelConfig& config, const HostBatch& batch, 
     Tape tape(device, options);
     const model::Losses losses =
         side.stage.forward(tape, micro, counts, {.recompute_layers = run.recompute_layers});
-    add_losses(device, losses, config, result);
     side.stage.backward(tape, losses, run.when);
     tape.backward_weights();
-  }
+    add_losses(device, losses, config, result);
+    row += step;
+  } while (row < batch.rows);
   add_grads(device, side.store, result);
   add_loads(device, side.stage, result);
   return result;

@@ -29,13 +29,17 @@ HostBatch small_batch(const model::ModelConfig& config, std::int64_t rows, std::
 
 struct ModelRun {
   DType compute = DType::Float64;
-  Tape::Options tape;  // recompute policy
+  Tape::Options tape = {};  // recompute policy
   bool recompute_layers = false;
   Weights when = Weights::Now;
   std::int64_t micro_batch = 0;  // rows; 0: all at once
   std::uint64_t seed = 3;
   double scale_norms = 0.3;  // weights away from their initial values, so that every gradient is alive
-  std::function<void(ParameterStore&)> prepare;
+  std::function<void(ParameterStore&)> prepare = {};
+  // A rank of several: the ranks over which experts are spread, and what the global batch counts where this
+  // batch is a part of it.
+  comm::Communicator* experts = nullptr;
+  std::optional<model::Counts> counts = {};
 };
 struct ModelResult {
   double loss = 0;  // what is minimised
@@ -46,6 +50,13 @@ struct ModelResult {
   std::map<std::string, std::vector<double>> observed;
 };
 ModelResult run_model(const model::ModelConfig& config, const HostBatch& batch, const ModelRun& run = {});
+
+// Initial values of run.seed with every weight moved, by name alone: zero queries and exact deltas would hide
+// half of the gradients.
+void move_weights(ParameterStore& store, const ModelRun& run);
+
+// Largest difference of a tensor, relative to its norm or a thousandth of the norm of all.
+double worst_difference(const Values& a, const Values& b);
 
 // Layers [0, cut) and [cut, L) as two stages with stores of their own, joined only by what boundary()
 // declares.

@@ -14,4 +14,10 @@ device::DeviceOptions device_options() {
           .seed = 7};
 }
 
+device::DeviceOptions open_device_options() {
+  device::DeviceOptions options = device_options();
+  options.guard = false;
+  return options;
+}
+
 }  // namespace strata::test

@@ -7,5 +7,7 @@
 namespace strata::test {
 
 device::DeviceOptions device_options();
+// The same for ranks that exchange messages: those reach memory at any time, so it cannot be guarded.
+device::DeviceOptions open_device_options();
 
 }  // namespace strata::test

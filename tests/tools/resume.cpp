@@ -241,7 +241,8 @@ TEST_F(Resume, WhatChangesNoNumberMayChange) {
   ASSERT_EQ(train("whole").status, 0);
   ASSERT_EQ(train("run", {"--inject", "term@step=4"}).status, 0);
   const Outcome o = train("run", {"--set", "logging.log_interval=3", "--set", "recompute.granularity=full",
-                                  "--set", "backend.threads=1", "--set", "checkpoint.async_save=false"});
+                                  "--set", "backend.threads=1", "--set", "checkpoint.async_save=false",
+                                  "--set", "optimizer.use_distributed_optimizer=false"});
   ASSERT_EQ(o.status, 0) << o.err;
   expect_same("whole", "run");
 }

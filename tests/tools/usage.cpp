@@ -33,6 +33,7 @@ TEST(Usage, EveryCommandDescribesItsOptions) {
        {"--config", "--weights", "--batch", "--out", "--steps", "--compare", "--tolerance", "--set"}},
       {"config", {"CONFIG", "--set", "--json", "--reference"}},
       {"plan", {"CONFIG", "--set", "--json"}},
+      {"schedule", {"--schedule", "--pipeline", "--virtual", "--micro-batches", "--json"}},
       {"bench", {"step", "ops", "compare"}},
       {"generate",
        {"--config", "--weights", "--checkpoint", "--set", "--prompt", "--prompt-file", "--max-new-tokens",
@@ -60,10 +61,10 @@ struct WrongUsage {
 const WrongUsage kWrong[] = {
     {{}, "A subcommand is required, see strata --help"},
     {{"trian"},
-     "\"trian\" is not a command, nearest is train, there are train, trace, config, plan, bench, "
+     "\"trian\" is not a command, nearest is train, there are train, trace, config, plan, schedule, bench, "
      "generate, eval, checkpoint, prepare, plot"},
     {{"plans", "c.json"},
-     "\"plans\" is not a command, nearest is plan, there are train, trace, config, plan, bench, "
+     "\"plans\" is not a command, nearest is plan, there are train, trace, config, plan, schedule, bench, "
      "generate, eval, checkpoint, prepare, plot"},
     {{"train"}, "train: CONFIG is required"},
     {{"train", "none.json"}, "none.json: no such file"},
@@ -129,9 +130,8 @@ const WrongUsage kWrong[] = {
     {{"config", "tiny.json", "--set", "optimizer.lr=fast"},
      "command line: optimizer.lr is \"fast\", allowed is a number of at least 0"},
     {{"config", "tiny.json", "--set", "optimizer.learning_rate=1"},
-     "command line: optimizer.learning_rate is an unknown key (with value 1), allowed here are type, lr, "
-     "beta1, "
-     "beta2, eps, momentum, weight_decay, clip_grad"},
+     "command line: optimizer.learning_rate is an unknown key (with value 1), allowed here are "
+     "clip_grad, lr, beta1, beta2, weight_decay, type, eps, momentum and 1 more: strata config --reference"},
     {{"plan", "folder"}, "folder: is a folder, expected a file"},
     {{"plan", "tiny.json", "--json=3"}, "plan: json was given a disallowed flag override"},
 };

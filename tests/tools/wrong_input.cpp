@@ -235,11 +235,12 @@ TEST_F(WrongInput, Configurations) {
        "c.json: optimiser is an unknown key (with value {\"lr\": 0.003}), nearest is optimizer, allowed here "
        "are *"},
       {"unknown key", "swap c.json \"lr\" \"learning_rate\"", "train c.json",
-       "c.json: optimizer.learning_rate is an unknown key (with value 0.003), allowed here are type, lr, "
-       "beta1, beta2, eps, momentum, weight_decay, clip_grad"},
+       "c.json: optimizer.learning_rate is an unknown key (with value 0.003), allowed here are clip_grad, "
+       "lr, beta1, beta2, weight_decay, type, eps, momentum and 1 more: strata config --reference"},
       {"key with a space", "swap c.json \"lr\" \"lr~\"", "train c.json",
        "c.json: optimizer.\"lr \" is an unknown key (with value 0.003), nearest is optimizer.lr, allowed "
-       "here are type, lr, beta1, beta2, eps, momentum, weight_decay, clip_grad"},
+       "here are lr, eps, type, beta1, beta2, clip_grad, momentum, weight_decay and 1 more: "
+       "strata config --reference"},
       {"key twice", "swap c.json \"lr\": \"lr\":~0.1,~\"lr\":", "train c.json",
        "c.json: optimizer.lr is given twice"},
       {"misspelt key", "swap c.json hidden_size hiden_size", "train c.json",
@@ -319,7 +320,8 @@ TEST_F(WrongInput, CommandLines) {
        "command line: --set \"optimizer..lr=3\" is not of the form section.key=value"},
       {"set of an unknown key", "", "train c.json --set optimizer.lrr=3",
        "command line: optimizer.lrr is an unknown key (with value 3), nearest is optimizer.lr, allowed here "
-       "are type, lr, beta1, beta2, eps, momentum, weight_decay, clip_grad"},
+       "are lr, eps, type, beta1, beta2, clip_grad, momentum, weight_decay and 1 more: strata config "
+       "--reference"},
       {"set of an unknown section", "", "train c.json --set optimise.lr=3",
        "command line: optimise is an unknown key (with value {\"lr\": 3}), nearest is optimizer, allowed "
        "here are *"},

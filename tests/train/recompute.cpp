@@ -37,7 +37,7 @@ Outcome run(const train::RecomputeSection& recompute, residual::Type type = resi
       device.memory().use(device::Purpose::Activations).peak, s.lm_loss, s.aux_loss, s.mtp_loss, {}, {}};
   for (const auto& [name, found] : trainer.store().by_name())
     if (found.parameter) o.grads[name] = to_host(device, found.grad(), "test");
-  for (nn::Moe* moe : trainer.stage().moes()) o.loads.push_back(to_host(device, moe->load(), "test"));
+  for (const auto& [layer, moe] : trainer.moes()) o.loads.push_back(to_host(device, moe->load(), "test"));
   return o;
 }
 

@@ -166,12 +166,12 @@ TEST(ExpertMetrics, AreThoseOfTheLoadsThatTheStepCounted) {
       run.trainer.store().by_name().at("model.layers.2.mlp.gate.e_score_correction_bias").master(), "test");
   run.trainer.gradients(run.batch(2));
   // Loads by hand: layer 1 takes all tokens evenly but for one expert, layer 2 all to two experts.
-  const std::vector<nn::Moe*> moes = run.trainer.stage().moes();
+  std::map<int, nn::Moe*> moes = run.trainer.moes();
   ASSERT_EQ(moes.size(), 3u);  // layers 1, 2 and multi-token prediction's
   ASSERT_EQ(m.n_routed_experts, 5);
-  from_host(run.device, moes[0]->load(), std::vector<std::int64_t>{20, 20, 20, 0, 20});
-  from_host(run.device, moes[1]->load(), std::vector<std::int64_t>{60, 0, 0, 20, 0});
-  from_host(run.device, moes[2]->load(), std::vector<std::int64_t>{16, 16, 16, 16, 16});
+  from_host(run.device, moes[1]->load(), std::vector<std::int64_t>{20, 20, 20, 0, 20});
+  from_host(run.device, moes[2]->load(), std::vector<std::int64_t>{60, 0, 0, 20, 0});
+  from_host(run.device, moes[3]->load(), std::vector<std::int64_t>{16, 16, 16, 16, 16});
   train::Metrics metrics;
   append_expert_metrics(metrics, run.trainer, run.config);
   const std::map<std::string, double> got = by_name(metrics);

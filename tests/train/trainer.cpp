@@ -73,7 +73,7 @@ struct Training {
   }
   std::vector<std::vector<double>> loads() {
     std::vector<std::vector<double>> all;
-    for (nn::Moe* moe : trainer->stage().moes()) all.push_back(host(moe->load()));
+    for (const auto& [layer, moe] : trainer->moes()) all.push_back(host(moe->load()));
     return all;
   }
   // All that goes on to the next step.
