@@ -63,8 +63,21 @@ void print_file(const FileSummary& f) {
   std::printf("\n%s: %zu tensors, %lld values (%s)%s, %lld bytes\n", f.name.c_str(), f.tensors.size(),
               (long long)f.values, types.empty() ? "none" : join(types, ", ").c_str(), of_them.c_str(),
               (long long)f.bytes);
-  for (const auto& [name, t] : f.tensors)
-    std::printf("  %-4s %-20s %s\n", t.dtype.c_str(), text_of(t.shape).c_str(), name.c_str());
+  for (const auto& [name, t] : f.tensors) {
+    const auto cut = f.cuts.find(name);
+    const std::string of_whole =
+        cut == f.cuts.end() ? "" : concat(" from ", cut->second.offset, " of ", text_of(cut->second.shape));
+    std::printf("  %-4s %-20s %s\n", t.dtype.c_str(), (text_of(t.shape) + of_whole).c_str(), name.c_str());
+  }
+}
+
+// What the files of several ranks, named alike, hold together.
+void print_together(const Summary& s, const std::string& what) {
+  std::size_t files = 0;
+  long long values = 0, bytes = 0;
+  for (const FileSummary& f : s.files)
+    if (f.name.starts_with(what + "-")) ++files, values += f.values, bytes += f.bytes;
+  if (files > 1) std::printf("%s: %zu files, %lld values, %lld bytes\n", what.c_str(), files, values, bytes);
 }
 
 void print_text(const Summary& s) {
@@ -80,6 +93,7 @@ void print_text(const Summary& s) {
   const std::vector<std::string> words = traits(s);
   if (!words.empty()) std::printf("%s\n", join(words, ", ").c_str());
   for (const auto& [name, text] : s.texts) std::printf("%s: %zu bytes\n", name.c_str(), text.size());
+  for (const char* what : {"model", "optimizer"}) print_together(s, what);
   for (const FileSummary& f : s.files) print_file(f);
 }
 
@@ -87,6 +101,8 @@ Json json_of(const FileSummary& f) {
   Json j{{"bytes", f.bytes}, {"values", f.values}, {"types", f.values_of_type}, {"metadata", f.metadata}};
   j["tensors"] = Json::object();
   for (const auto& [name, t] : f.tensors) j["tensors"][name] = {{"dtype", t.dtype}, {"shape", t.shape}};
+  for (const auto& [name, cut] : f.cuts)
+    j["tensors"][name]["piece"] = {{"offset", cut.offset}, {"of", cut.shape}};
   return j;
 }
 

@@ -38,13 +38,26 @@ struct ConfigCommandArguments {
 };
 int config(const ConfigCommandArguments& arguments);
 
+struct VerifyLayoutArguments {
+  ConfigArguments config;
+  std::string layouts;  // "pp=2;ep=2,dp=4"
+  std::int64_t steps = 3;
+  std::optional<double> tolerance;
+  bool json = false;
+};
+// 1 where a layout differs from one rank.
+int verify_layout(const VerifyLayoutArguments& arguments);
+
 struct PlanArguments {
   ConfigArguments config;
+  std::optional<int> world;  // ranks; unset: as few as the configuration allows
   bool json = false;
 };
 int plan(const PlanArguments& arguments);
 
 struct ScheduleArguments {
+  ConfigArguments config;    // or, without a file, what follows
+  std::optional<int> world;  // with a file: ranks
   std::string schedule;
   int pipeline = 0, virtual_stages = 1, micro_batches = 0;
   bool json = false;

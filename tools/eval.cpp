@@ -1,6 +1,4 @@
 // The loss of a trained model on whole validation sets: nats and perplexity per token, bits per byte of text.
-#include <omp.h>
-
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -9,8 +7,10 @@
 #include "base/json_config.h"
 #include "base/log.h"
 #include "tools/commands.h"
+#include "tools/launch.h"
 #include "tools/open_model.h"
 #include "train/evaluate.h"
+#include "train/layout.h"
 #include "train/run_text.h"
 #include "train/weights.h"
 
@@ -52,20 +52,23 @@ struct Result {
   train::Evaluation loss;
 };
 
-std::vector<Result> evaluate_all(const train::ModelSource& source, std::optional<std::int64_t> iterations) {
-  const train::RunConfig& config = source.config;
+std::vector<Result> evaluate_all(const train::ModelSource& source, std::optional<std::int64_t> iterations,
+                                 comm::World& world) {
+  train::RunConfig config = source.config;
+  if (world.size() == 1) config.parallel = {};  // alone, whatever it was trained on
   const std::int64_t rows = config.training.batch_size();
   const auto sets = data::open_validation(config.data, config.training.seq_length, config.model.vocab_size);
   device::Device device;
-  train::Trainer trainer(config, device, train::Use::Evaluation);
-  train::load_weights(trainer.store(), source.weights);
+  const comm::Mesh mesh(world, train::mesh_shape(config, world.size()));
+  train::Trainer trainer(config, device, mesh, train::Use::Evaluation);
+  train::load_weights(trainer.store(), source.weights, config.model);
   std::vector<Result> all;
   for (const data::ValidationData& set : sets) {
     const std::int64_t windows = iterations ? *iterations * rows : set.windows();
     all.push_back({set.name(), set.path(), set.windows(),
                    *train::evaluate(trainer, set, windows, rows, [] { return true; })});
   }
-  log::info(train::memory_line(device));
+  if (world.rank() == 0) log::info(train::memory_line(device));
   return all;
 }
 
@@ -118,13 +121,15 @@ void print_json(const train::ModelSource& source, const std::vector<Result>& all
 int eval(const EvalArguments& a) {
   train::ModelSource source = open_model(a);
   choose_sets(source.config.data, a.data);
-  if (source.config.backend.threads > 0) omp_set_num_threads(int(source.config.backend.threads));
-  const std::vector<Result> all = evaluate_all(source, a.iterations);
-  if (a.json)
-    print_json(source, all);
-  else
-    print_text(source, all);
-  return 0;
+  return launch(source.config.backend, [&](comm::World& world) {
+    const std::vector<Result> all = evaluate_all(source, a.iterations, world);
+    if (world.rank() != 0) return 0;
+    if (a.json)
+      print_json(source, all);
+    else
+      print_text(source, all);
+    return 0;
+  });
 }
 
 }  // namespace strata::tools

@@ -12,6 +12,7 @@
 #include "base/field_text.h"
 #include "base/log.h"
 #include "tools/commands.h"
+#include "tools/launch.h"
 #include "train/faults.h"
 
 namespace strata::tools {
@@ -25,6 +26,7 @@ struct Arguments {
   TrainArguments train;
   TraceArguments trace;
   ConfigCommandArguments config;
+  VerifyLayoutArguments verify_layout;
   PlanArguments plan;
   ScheduleArguments schedule;
   BenchArguments bench;
@@ -60,6 +62,13 @@ void add_train(CLI::App& app, TrainArguments& a) {
   add_switch(c, "--verbose", a.verbose, "debug messages too");
 }
 
+// "" or why the text is not one.
+std::string tolerance_fault(const std::string& text) {
+  double r = NAN;
+  return CLI::detail::lexical_cast(text, r) && r >= 0 && std::isfinite(r) ? std::string()
+                                                                          : text + " is not a number from 0";
+}
+
 void add_trace(CLI::App& app, TraceArguments& a) {
   CLI::App* c = app.add_subcommand(
       "trace", "one batch through the model, everything visible: losses, logits, gradients, trained weights");
@@ -77,14 +86,8 @@ void add_trace(CLI::App& app, TraceArguments& a) {
       c->add_option("--compare", a.compare,
                     "reference to compare with (safetensors); exit status 1 beyond tolerance")
           ->type_name("FILE");
-  const auto is_tolerance = [](const std::string& text) {
-    double r = NAN;
-    return CLI::detail::lexical_cast(text, r) && r >= 0 && std::isfinite(r)
-               ? std::string()
-               : text + " is not a number from 0";
-  };
   c->add_option("--tolerance", a.tolerance, "one tolerance for all tensors, instead of one for each kind")
-      ->check(is_tolerance, "")
+      ->check(tolerance_fault, "")
       ->needs(compare);
   c->final_callback([&a] {
     if (a.out.empty() && a.compare.empty()) throw CLI::ValidationError("--out or --compare is required");
@@ -107,27 +110,71 @@ void add_config(CLI::App& app, ConfigCommandArguments& a) {
   });
 }
 
-void add_plan(CLI::App& app, PlanArguments& a) {
+void add_verify_layout(CLI::App& app, VerifyLayoutArguments& a) {
   CLI::App* c = app.add_subcommand(
-      "plan", "count parameters, memory and operations of a run before anything is allocated");
+      "verify-layout",
+      "train some steps on one rank and on several, and compare; exit status 1 if they differ");
   c->add_option("CONFIG", a.config.file, "configuration file (JSON)")->required()->type_name("");
   add_overrides(c, a.config);
+  c->add_option("--layouts", a.layouts,
+                "what to compare with one rank: keys pp, v, ep, dp, schedule, mbs, as in "
+                "\"pp=2,v=2;ep=2,dp=4\"; the ranks are threads")
+      ->required()
+      ->type_name("LIST");
+  c->add_option("--steps", a.steps, "training steps; 3 if not given")
+      ->check(CLI::Range(std::int64_t(1), std::int64_t(1000000)))
+      ->type_name("N");
+  c->add_option("--tolerance", a.tolerance,
+                "largest relative difference of a tensor; if not given, 1e-9 in float64, 1e-4 in float32")
+      ->check(tolerance_fault, "")
+      ->type_name("R");
+  add_switch(c, "--json", a.json, "print JSON");
+}
+
+CLI::Option* add_world(CLI::App* command, std::optional<int>& world) {
+  return command->add_option("--world", world, "ranks in all; as few as parallel allows if not given")
+      ->check(CLI::Range(1, 1 << 20))
+      ->type_name("N");
+}
+
+void add_plan(CLI::App& app, PlanArguments& a) {
+  CLI::App* c = app.add_subcommand(
+      "plan", "count parameters, memory, operations and messages of a run before anything is allocated");
+  c->add_option("CONFIG", a.config.file, "configuration file (JSON)")->required()->type_name("");
+  add_overrides(c, a.config);
+  add_world(c, a.world);
   add_switch(c, "--json", a.json, "print JSON");
 }
 
 void add_schedule(CLI::App& app, ScheduleArguments& a) {
   CLI::App* c = app.add_subcommand(
       "schedule", "print a pipeline schedule: what each rank does when, its bubble, what ranks hold");
+  CLI::Option* file =
+      c->add_option("CONFIG", a.config.file, "configuration file (JSON), instead of the four options below")
+          ->type_name("");
+  c->add_option("--set", a.config.overrides, kOverrideHelp)
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false)
+      ->needs(file);
+  add_world(c, a.world)->needs(file);
   const auto add_count = [&](const char* name, int& value, int most, const char* help) {
     return c->add_option(name, value, help)->check(CLI::Range(1, most))->type_name("N");
   };
-  c->add_option("--schedule", a.schedule, "gpipe, 1f1b, interleaved or zero_bubble")
-      ->required()
-      ->type_name("NAME");
-  add_count("--pipeline", a.pipeline, 1024, "ranks of the pipeline")->required();
-  add_count("--virtual", a.virtual_stages, 26, "stages of each rank; 1 if not given");
-  add_count("--micro-batches", a.micro_batches, 1 << 20, "micro-batches of a step")->required();
+  CLI::Option* kind =
+      c->add_option("--schedule", a.schedule, "gpipe, 1f1b, interleaved or zero_bubble")->type_name("NAME");
+  CLI::Option* ranks = add_count("--pipeline", a.pipeline, 1024, "ranks of the pipeline");
+  CLI::Option* stages = add_count("--virtual", a.virtual_stages, 26, "stages of each rank; 1 if not given");
+  CLI::Option* count = add_count("--micro-batches", a.micro_batches, 1 << 20, "micro-batches of a step");
   add_switch(c, "--json", a.json, "print JSON");
+  // Not by excludes(): a word behind a misspelt option would be taken for CONFIG.
+  c->final_callback([=] {
+    for (const CLI::Option* other : {kind, ranks, stages, count})
+      if (!file->empty() && !other->empty())
+        throw CLI::ValidationError("CONFIG excludes " + other->get_name());
+    for (const CLI::Option* needed : {kind, ranks, count})
+      if (file->empty() && needed->empty())
+        throw CLI::ValidationError(needed->get_name() + " or CONFIG is required");
+  });
 }
 
 void add_bench(CLI::App& app, BenchArguments& a) {
@@ -364,6 +411,7 @@ int run(int argc, char** argv) {
   add_train(app, a.train);
   add_trace(app, a.trace);
   add_config(app, a.config);
+  add_verify_layout(app, a.verify_layout);
   add_plan(app, a.plan);
   add_schedule(app, a.schedule);
   add_bench(app, a.bench);
@@ -376,17 +424,19 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& e) {
-    return app.exit(e);
+    return launched_rank() == 0 ? app.exit(e) : 0;
   } catch (const CLI::ParseError& e) {
     throw InputError(complaint(app, e));
   }
   if (a.train.verbose) log::setup(log::Level::Debug);
   if (app.got_subcommand("train")) return train(a.train);
   if (app.got_subcommand("trace")) return trace(a.trace);
+  if (app.got_subcommand("eval")) return eval(a.eval);
+  if (launched_rank() > 0) return 0;  // all others are one rank's work
   if (app.got_subcommand("config")) return config(a.config);
+  if (app.got_subcommand("verify-layout")) return verify_layout(a.verify_layout);
   if (app.got_subcommand("schedule")) return schedule(a.schedule);
   if (app.got_subcommand("generate")) return generate(a.generate);
-  if (app.got_subcommand("eval")) return eval(a.eval);
   if (app.got_subcommand("prepare")) return prepare(a.prepare);
   if (app.got_subcommand("plot")) return plot(a.plot);
   if (const CLI::App* c = app.get_subcommand("bench"); c->parsed()) {
@@ -411,15 +461,16 @@ int main(int argc, char** argv) {
       throw strata::Error("cannot write to standard output");
     return status;
   } catch (const strata::InputError& e) {
-    std::cerr << "strata: " << e.what() << '\n';
+    std::cerr << "strata: " + strata::tools::speaker() + e.what() + '\n';
     return 2;
   } catch (const std::bad_alloc&) {
     std::cerr
-        << "strata: out of memory; a smaller model, training.micro_batch_size or training.global_batch_size "
-           "needs less\n";
+        << "strata: " + strata::tools::speaker() +
+               "out of memory; a smaller model, training.micro_batch_size or training.global_batch_size "
+               "needs less\n";
     return 1;
   } catch (const std::exception& e) {
-    std::cerr << "strata: " << e.what() << '\n';
+    std::cerr << "strata: " + strata::tools::speaker() + e.what() + '\n';
     return 1;
   }
 }

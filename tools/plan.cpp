@@ -9,6 +9,8 @@
 #include "base/json_config.h"
 #include "model/stage.h"
 #include "tools/commands.h"
+#include "tools/layouts.h"
+#include "tools/plan_layout.h"
 #include "train/dry_run.h"
 #include "train/variants.h"
 
@@ -97,6 +99,7 @@ struct Plan {
   train::DryRun run;
   std::vector<std::pair<std::string, train::DryRun>> policies;
   std::vector<Variant> variants;
+  std::optional<train::LayoutPlan> layout;  // where there are several ranks
 
   double tokens_per_step() const {
     return double(config.training.batch_size()) * double(config.training.seq_length);
@@ -114,9 +117,6 @@ std::string operations(double n) {
   if (n >= 1e9) return scaled(n, 1e9, "G");
   return n >= 1e6 ? scaled(n, 1e6, "M") : scaled(n, 1e3, "K");
 }
-std::string size(std::int64_t bytes) {
-  return bytes < 10'000'000'000 ? scaled(double(bytes), 1e6, " MB") : scaled(double(bytes), 1e9, " GB");
-}
 
 void print_parameters(const model::ModelConfig& c, const Count& n) {
   const auto line = [](const char* name, std::int64_t size, const std::string& remark) {
@@ -132,16 +132,16 @@ void print_parameters(const model::ModelConfig& c, const Count& n) {
 
 void print_memory(const train::RunConfig& config, const train::Memory& m) {
   const auto line = [](const std::string& name, const device::MemoryUse& use) {
-    std::printf("%-24s %15s %15s\n", name.c_str(), size(use.peak).c_str(), size(use.now).c_str());
+    std::printf("%-24s %15s %15s\n", name.c_str(), size_text(use.peak).c_str(), size_text(use.now).c_str());
   };
   std::printf("\n%-24s %15s %15s\n", "memory", "peak", "between steps");
   line("in all", m.total);
   for (int p = 0; p < device::kPurposes; ++p)
     line(concat("  ", device::name_of(device::Purpose(p))), m.use[p]);
   std::printf("%-24s %15s  with sizes rounded to classes, and kept for the next step\n",
-              "taken from the system", size(m.reserved).c_str());
+              "taken from the system", size_text(m.reserved).c_str());
   std::printf("%-24s %15s  beside that while a checkpoint is saved%s\n", "copies for a checkpoint",
-              size(m.snapshot).c_str(), config.checkpoint.async_save ? ", training going on" : "");
+              size_text(m.snapshot).c_str(), config.checkpoint.async_save ? ", training going on" : "");
 }
 
 void print_kept(const train::DryRun& r) {
@@ -151,8 +151,8 @@ void print_kept(const train::DryRun& r) {
   std::int64_t all = 0;
   for (const auto& [op, bytes] : rows) all += bytes;
   std::printf("\n%-24s %15s\n%-24s %15s\n", "kept for backward", "a micro-batch", "in all",
-              size(all).c_str());
-  for (const auto& [op, bytes] : rows) std::printf("  %-22s %15s\n", op.c_str(), size(bytes).c_str());
+              size_text(all).c_str());
+  for (const auto& [op, bytes] : rows) std::printf("  %-22s %15s\n", op.c_str(), size_text(bytes).c_str());
 }
 
 void print_operations(const Plan& plan) {
@@ -189,8 +189,8 @@ void print_policies(const Plan& plan) {
               "recompute", "of forward + backward");
   for (const auto& [name, r] : plan.policies)
     std::printf("%-24s %15s %15s %10s %22s%s\n", name.c_str(),
-                size(r.memory.use[int(device::Purpose::Activations)].peak).c_str(),
-                size(r.memory.total.peak).c_str(), operations(r.recompute.total()).c_str(),
+                size_text(r.memory.use[int(device::Purpose::Activations)].peak).c_str(),
+                size_text(r.memory.total.peak).c_str(), operations(r.recompute.total()).c_str(),
                 of(r.recompute.total(), none.model_flops()).c_str(),
                 name == name_of(plan.config.recompute.granularity) ? "  this one" : "");
 }
@@ -202,7 +202,7 @@ void print_variants(const Plan& plan) {
   for (const Variant& v : plan.variants)
     std::printf("%-24s %10s %10s %16lld %15s %12s %11s%s\n", v.name.c_str(),
                 millions(double(v.count.total)).c_str(), millions(double(v.count.active)).c_str(),
-                (long long)v.count.groups.at("residual"), size(v.run.memory.total.peak).c_str(),
+                (long long)v.count.groups.at("residual"), size_text(v.run.memory.total.peak).c_str(),
                 operations(v.run.model_flops()).c_str(), scaled(v.run.model_flops(), vanilla, "").c_str(),
                 v.name == name_of(plan.config.model.residual.type) ? "  this one" : "");
 }
@@ -238,6 +238,7 @@ void print_json(const Plan& plan) {
                           {"recompute", flops_json(r.recompute)},
                           {"usual_estimate", estimate(plan.config, plan.count)}};
   j["tokens_per_step"] = plan.tokens_per_step();
+  if (plan.layout) j["layout"] = layout_json(*plan.layout);
   for (const auto& [name, policy] : plan.policies)
     j["recompute"][name] = {{"memory_bytes", memory_json(policy.memory)},
                             {"flops_per_token", policy.recompute.total()}};
@@ -259,11 +260,17 @@ int plan(const PlanArguments& a) {
   plan.run = train::dry_run(plan.config);
   plan.policies = policies(plan.config);
   plan.variants = variants(plan.config);
+  const int ranks = world_of(plan.config, a.world, "plan");
+  if (ranks > 1) plan.layout = train::plan_layout(plan.config, ranks);
   if (a.json) {
     print_json(plan);
     return 0;
   }
   print_parameters(plan.config.model, plan.count);
+  if (plan.layout) {
+    print_layout(*plan.layout);
+    std::printf("\nWhat follows is of one rank that has the whole model.\n");
+  }
   print_memory(plan.config, plan.run.memory);
   print_kept(plan.run);
   print_operations(plan);

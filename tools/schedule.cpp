@@ -10,8 +10,11 @@
 #include "base/error.h"
 #include "base/field_text.h"
 #include "base/fields.h"
+#include "base/json_config.h"
 #include "pipeline/validate.h"
 #include "tools/commands.h"
+#include "tools/layouts.h"
+#include "train/layout_plan.h"
 
 namespace strata::tools {
 namespace {
@@ -31,8 +34,9 @@ ScheduleKind kind_of(const std::string& word) {
                           choice_text(kNames)));
 }
 
+constexpr std::int64_t kMost = 1 << 20;  // forwards
+
 Schedule schedule_of(const ScheduleArguments& a) {
-  constexpr std::int64_t kMost = 1 << 20;
   const ScheduleKind kind = kind_of(a.schedule);
   const pipeline::StageCount allowed = pipeline::stages_per_rank(kind);
   if (!allowed.allows(a.virtual_stages))
@@ -43,6 +47,22 @@ Schedule schedule_of(const ScheduleArguments& a) {
                             " times --micro-batches ", a.micro_batches, " is more than the ", kMost,
                             " forwards that can be shown"));
   return pipeline::make_schedule(kind, a.pipeline, a.virtual_stages, a.micro_batches);
+}
+
+// What the configuration's first data-parallel rank runs.
+ScheduleArguments from_config(ScheduleArguments a) {
+  train::RunConfig config;
+  load_config(config, a.config.file, a.config.overrides);
+  const pipeline::ParallelSection& p = config.parallel;
+  const std::int64_t micro_batches = train::micro_batches(config, world_of(config, a.world, "schedule"));
+  if (p.stages() * micro_batches > kMost)
+    throw InputError(concat(a.config.file, ": ", p.stages(), " stages times ", micro_batches,
+                            " micro-batches is more than the ", kMost, " forwards that can be shown"));
+  a.schedule = name_of(p.schedule());
+  a.pipeline = p.ranks();
+  a.virtual_stages = int(p.virtual_pipeline_model_parallel_size);
+  a.micro_batches = int(micro_batches);
+  return a;
 }
 
 // "F3", "F3b" for the second stage of a rank.
@@ -114,7 +134,8 @@ void print_json(const ScheduleArguments& a, const ScheduleReport& report) {
 
 }  // namespace
 
-int schedule(const ScheduleArguments& a) {
+int schedule(const ScheduleArguments& given) {
+  const ScheduleArguments a = given.config.file.empty() ? given : from_config(given);
   const Schedule s = schedule_of(a);
   const ScheduleReport report = pipeline::validate(s);
   if (a.json)

@@ -1,5 +1,7 @@
 // A training run as a configuration file describes it.
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 
 #include "base/json_config.h"
 #include "tools/commands.h"
@@ -16,11 +18,15 @@ std::string source_of(const std::string& sentence, const std::string& file,
   return std::find(origins.begin(), origins.end(), told) == origins.end() ? file : "command line";
 }
 
+void end_process(const std::string& why) {
+  std::fprintf(stderr, "strata: %s\n", why.c_str());
+  std::_Exit(1);
+}
+
 }  // namespace
 
 int train(const TrainArguments& a) {
-  const train::RunOptions options{
-      .overwrite = a.overwrite, .allow_changes = a.override_changes, .faults = train::parse_faults(a.inject)};
+  train::parse_faults(a.inject);
   train::RunConfig config;
   const auto origins = load_config(config, a.config.file, a.config.overrides);
   try {
@@ -29,7 +35,12 @@ int train(const TrainArguments& a) {
     throw InputError(concat(source_of(e.what(), a.config.file, origins), ": ", e.what()));
   }
   return launch(config.backend, [&](comm::World& world) {
-    train::run(config, origins, options, world);
+    train::run(config, origins,
+               {.overwrite = a.overwrite,
+                .allow_changes = a.override_changes,
+                .faults = train::parse_faults(a.inject, world.rank()),
+                .last_resort = end_process},
+               world);
     return 0;
   });
 }

@@ -12,6 +12,14 @@ constexpr std::int64_t kAlign = 16;  // elements: every parameter starts on a ca
 
 std::int64_t padded(std::int64_t n) { return (n + kAlign - 1) / kAlign * kAlign; }
 
+// A layer's parameters stay together; the end of the model, without a layer, is one bucket.
+bool has_room(const Bucket& b, const Parameter& p, std::int64_t bucket_size) {
+  if (p.layer < 0 || b.parameters.back()->layer == p.layer) return true;
+  std::int64_t n = 0;
+  for (const Parameter* q : b.parameters) n += q->dims.numel();
+  return n < bucket_size;
+}
+
 }  // namespace
 
 Parameter& ParameterStore::add(ParameterSpec spec) {
@@ -24,6 +32,7 @@ Parameter& ParameterStore::add(ParameterSpec spec) {
   }
   Parameter& p = parameters_.emplace_back();
   static_cast<ParameterSpec&>(p) = std::move(spec);
+  p.layer = p.shared ? -1 : layer_;
   for (const NamedSlice& s : p.slices) {
     const bool fresh = by_name_.emplace(s.name, Found{&p, nullptr, s}).second;
     STRATA_CHECK(fresh, "two parameters are called ", s.name);
@@ -44,10 +53,15 @@ void ParameterStore::allocate(device::Device& device, DType compute, bool gradie
   const DType full = acc_of(compute);
   for (Parameter& p : parameters_) {
     auto same = [&](const Bucket& b) {
-      return b.group == p.group && b.precision == p.precision && b.decay == p.decay && b.holders == p.holders;
+      return b.group == p.group && b.precision == p.precision && b.decay == p.decay &&
+             b.holders == p.holders &&
+             (shards.of(p.group) == 1 ||
+              ((b.layer < 0) == (p.layer < 0) && has_room(b, p, shards.bucket_size)));
     };
     auto it = std::find_if(buckets_.begin(), buckets_.end(), same);
-    if (it == buckets_.end()) it = buckets_.insert(it, Bucket{p.group, p.precision, p.decay, p.holders, {}, {}, {}, {}});
+    if (it == buckets_.end())
+      it = buckets_.insert(it, Bucket{p.group, p.precision, p.decay, p.holders, p.layer, {}, {}, {}, {}});
+    it->layer = std::min(it->layer, p.layer);
     it->parameters.push_back(&p);
   }
   for (Bucket& b : buckets_) {

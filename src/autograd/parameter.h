@@ -1,6 +1,6 @@
-// Trained weights live in flat buckets keyed by (reduction group, holders, precision, decay): value, fp32 master and
-// gradient of a bucket are one tensor each, and a Parameter's tensors are views into them. Stacked parameters
-// (experts, gate|up) carry their published names as slices.
+// Trained weights live in flat buckets keyed by (reduction group, holders, precision, decay): value, fp32
+// master and gradient of a bucket are one tensor each, and a Parameter's tensors are views into them. Stacked
+// parameters (experts, gate|up) carry their published names as slices.
 #pragma once
 #include <deque>
 #include <functional>
@@ -52,21 +52,26 @@ struct Parameter : ParameterSpec {
   Tensor master;  // what the optimizer updates; the same memory as `value` unless computing in bfloat16
   Tensor grad;    // accumulates; undefined where no gradient is wanted
   std::int64_t bucket_offset = 0;  // its first element in its bucket
-  std::vector<int> holders;        // pipeline ranks that have it too, this one among them; empty: only this one
+  int layer = -1;  // its gradient is complete when backward has left this layer; -1: only at the end
+  std::vector<int> holders;  // pipeline ranks that have it too, this one among them; empty: only this one
 };
 
 struct Bucket {
   ReductionGroup group;
   Precision precision;
   Decay decay;
-  std::vector<int> holders;  // as of its parameters
+  std::vector<int> holders;    // as of its parameters
+  int layer = -1;              // the lowest of its parameters': then its gradient is complete
   Tensor value, master, grad;  // [n]
   std::vector<Parameter*> parameters;
 };
 
-// Into how many equal parts buckets shall divide: their sizes are padded to multiples of it.
+// Into how many equal parts buckets shall divide: their sizes are padded to multiples of it. A bucket that is
+// to be divided takes no further layer's parameters beyond `bucket_size` elements, so that its sum can begin
+// early.
 struct Shards {
   int dense = 1, expert = 1;
+  std::int64_t bucket_size = std::int64_t(1) << 62;
   int of(ReductionGroup group) const { return group == ReductionGroup::Dense ? dense : expert; }
 };
 
@@ -85,6 +90,8 @@ class ParameterStore {
   // References stay valid. A name used twice is an error, unless both times it is shared.
   Parameter& add(ParameterSpec spec);
   Buffer& add_buffer(std::string name, Dims dims);
+  // Parameters added from here on, unless shared, are of this layer.
+  void begin_layer(int layer) { layer_ = layer; }
 
   // Lays out the buckets; after this no parameter can be added. Without gradients nothing is trained.
   void allocate(device::Device& device, DType compute, bool gradients = true, Shards shards = {});
@@ -111,6 +118,7 @@ class ParameterStore {
 
  private:
   device::Device* device_ = nullptr;
+  int layer_ = -1;
   std::deque<Parameter> parameters_;
   std::deque<Buffer> buffers_;
   std::vector<Bucket> buckets_;

@@ -21,6 +21,14 @@ struct RefillNode final : Node {
   }
 };
 
+struct CallNode final : Node {
+  std::function<void()> f;
+
+  std::string_view name() const override { return "call"; }
+  std::vector<Tensor> saved() const override { return {}; }
+  void backward(Tape&) override { f(); }
+};
+
 }  // namespace
 
 bool RecomputePolicy::covers(Recompute what) const {
@@ -74,6 +82,13 @@ void Tape::release(const std::vector<Var>& outputs, Recompute what) {
     y.value.storage()->drop();
   }
   entries_.push_back({std::move(marker), {}, true});
+}
+
+void Tape::on_the_way_back(std::function<void()> f) {
+  if (!recording()) return;
+  auto node = std::make_unique<CallNode>();
+  node->f = std::move(f);
+  entries_.push_back({std::move(node), {}, true});
 }
 
 void Tape::seed(const Var& y, double value) {

@@ -82,6 +82,9 @@ class Tape {
   // memory goes, and the op computes them again before anything recorded earlier runs backward.
   void release(const std::vector<Var>& outputs, Recompute what);
 
+  // Backward calls `f` when it has left everything that is recorded after this.
+  void on_the_way_back(std::function<void()> f);
+
   // ---- backward
   void seed(const Var& y, double value);  // every element of y's gradient
   void backward(Weights when = Weights::Now);

@@ -60,6 +60,11 @@ void Disk::sync_folder(const std::string& path) {
   if (error) fail("sync", path, error);
 }
 
+void Disk::remove_file(const std::string& path) {
+  call("remove", path);
+  if (::unlink(path.c_str()) != 0) fail("remove", path, errno);
+}
+
 void Disk::remove_contents(const std::string& path) {
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(path, error)) {

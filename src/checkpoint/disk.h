@@ -28,6 +28,7 @@ class Disk {
   void make_folder(const std::string& path);
   void rename(const std::string& from, const std::string& to);
   void sync_folder(const std::string& path);
+  void remove_file(const std::string& path);
   // First out of sight, under a name that no reader looks for, then file by file.
   void remove_folder(const std::string& path);
   // Bytes that this user can still write below `folder`.

@@ -20,8 +20,8 @@ std::string hidden(const fs::path& target, const char* kind) {
       .string();
 }
 
-std::string largest_file(const Manifest& manifest) {
-  return std::max_element(manifest.files.begin(), manifest.files.end(),
+std::string largest_file(const std::map<std::string, Manifest::File>& files) {
+  return std::max_element(files.begin(), files.end(),
                           [](const auto& a, const auto& b) { return a.second.bytes < b.second.bytes; })
       ->first;
 }
@@ -32,28 +32,9 @@ auto text_of(const std::string& text) {
 
 }  // namespace
 
-StagedFolder::StagedFolder(Disk& disk, const std::string& target)
-    : disk_(disk),
-      parent_(fs::path(target).parent_path().string()),
-      target_(target),
-      aside_(hidden(target, "tmp")),
-      old_(hidden(target, "old")) {
-  std::error_code ignored;
-  fs::remove_all(aside_, ignored);
-  disk_.make_folder(aside_);
-}
-
-StagedFolder::~StagedFolder() {
-  if (is_in_place_) return;
-  std::error_code ignored;
-  fs::remove_all(aside_, ignored);
-  if (!fs::exists(target_, ignored)) fs::rename(old_, target_, ignored);
-}
-
 // A new durable file from what `produce` gives to its sink.
 template <class Produce>
-Manifest::File StagedFolder::write(const std::string& name, const Produce& produce) {
-  STRATA_CHECK(is_plain_name(name) || name == kManifestName, "a file named ", name);
+Manifest::File FolderWriter::write(const std::string& name, const Produce& produce) {
   Disk::File file(disk_, inside(name));
   Digest digest;
   std::int64_t bytes = 0;
@@ -66,31 +47,57 @@ Manifest::File StagedFolder::write(const std::string& name, const Produce& produ
   return {bytes, digest.text()};
 }
 
-void StagedFolder::add(const std::string& name, const SafetensorsStream& tensors) {
-  manifest_.files[name] = write(name, [&](const auto& sink) { tensors.write(sink); });
+void FolderWriter::add(const std::string& name, const SafetensorsStream& tensors) {
+  STRATA_CHECK(is_plain_name(name), "a file named ", name);
+  files_[name] = write(name, [&](const auto& sink) { tensors.write(sink); });
 }
 
-void StagedFolder::add(const std::string& name, const std::string& text) {
-  manifest_.files[name] = write(name, text_of(text));
+void FolderWriter::add(const std::string& name, const std::string& text) {
+  STRATA_CHECK(is_plain_name(name), "a file named ", name);
+  files_[name] = write(name, text_of(text));
+}
+
+void FolderWriter::add_written(const std::map<std::string, Manifest::File>& files) {
+  for (const auto& [name, file] : files)
+    STRATA_CHECK(files_.emplace(name, file).second, "two files are named ", name);
+}
+
+void FolderWriter::add_aside(const std::string& name, const std::string& text) { write(name, text_of(text)); }
+
+StagedFolder::StagedFolder(Disk& disk, const std::string& target)
+    : disk_(disk),
+      parent_(fs::path(target).parent_path().string()),
+      target_(target),
+      old_(hidden(target, "old")),
+      writer_(disk, hidden(target, "tmp")) {
+  std::error_code ignored;
+  fs::remove_all(path(), ignored);
+  disk_.make_folder(path());
+}
+
+StagedFolder::~StagedFolder() {
+  if (is_in_place_) return;
+  std::error_code ignored;
+  fs::remove_all(path(), ignored);
+  if (!fs::exists(target_, ignored)) fs::rename(old_, target_, ignored);
 }
 
 void StagedFolder::add_manifest(std::int64_t step) {
-  manifest_.step = step;
-  write(kManifestName, text_of(manifest_text(manifest_)));
+  writer_.add_aside(kManifestName, manifest_text({step, writer_.files()}));
 }
 
 std::int64_t StagedFolder::bytes() const {
   std::int64_t bytes = 0;
-  for (const auto& [name, file] : manifest_.files) bytes += file.bytes;
+  for (const auto& [name, file] : writer_.files()) bytes += file.bytes;
   return bytes;
 }
 
 // From the first rename on, what was there is under a hidden name that find_leftovers knows.
 void StagedFolder::put_in_place() {
-  disk_.sync_folder(aside_);
-  if (disk_.flips_bits()) disk_.flip_bit(inside(largest_file(manifest_)));
+  disk_.sync_folder(path());
+  if (disk_.flips_bits()) disk_.flip_bit(writer_.inside(largest_file(writer_.files())));
   if (fs::exists(target_)) disk_.rename(target_, old_);
-  disk_.rename(aside_, target_);
+  disk_.rename(path(), target_);
   is_in_place_ = true;
   disk_.sync_folder(parent_.empty() ? "." : parent_);
 }

@@ -1,6 +1,7 @@
 // A folder that appears whole or not at all: its files are written beside its place, under a hidden name,
 // made durable, and one rename puts them there. What it replaces steps aside first, under a hidden name too.
 #pragma once
+#include <map>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,30 @@
 #include "checkpoint/safetensors.h"
 
 namespace strata::checkpoint {
+
+// New durable files in a folder that is there, and what a manifest says of them.
+class FolderWriter {
+ public:
+  FolderWriter(Disk& disk, std::string folder) : disk_(disk), folder_(std::move(folder)) {}
+
+  const std::string& path() const { return folder_; }
+  std::string inside(const std::string& name) const { return folder_ + "/" + name; }
+  void add(const std::string& name, const SafetensorsStream& tensors);
+  void add(const std::string& name, const std::string& text);
+  // Files that others wrote there: durable, and closed. Two of one name are an Error.
+  void add_written(const std::map<std::string, Manifest::File>& files);
+  // A file that no manifest lists.
+  void add_aside(const std::string& name, const std::string& text);
+  const std::map<std::string, Manifest::File>& files() const { return files_; }
+
+ private:
+  template <class Produce>
+  Manifest::File write(const std::string& name, const Produce& produce);
+
+  Disk& disk_;
+  std::string folder_;
+  std::map<std::string, Manifest::File> files_;
+};
 
 class StagedFolder {
  public:
@@ -20,9 +45,10 @@ class StagedFolder {
   StagedFolder(const StagedFolder&) = delete;
 
   // Where the files are until they are in place.
-  const std::string& path() const { return aside_; }
-  void add(const std::string& name, const SafetensorsStream& tensors);
-  void add(const std::string& name, const std::string& text);
+  const std::string& path() const { return writer_.path(); }
+  void add(const std::string& name, const SafetensorsStream& tensors) { writer_.add(name, tensors); }
+  void add(const std::string& name, const std::string& text) { writer_.add(name, text); }
+  FolderWriter& writer() { return writer_; }
   // manifest.json: sizes and checksums of what was added.
   void add_manifest(std::int64_t step);
   std::int64_t bytes() const;  // of what was added so far
@@ -32,13 +58,9 @@ class StagedFolder {
   void remove_replaced();
 
  private:
-  template <class Produce>
-  Manifest::File write(const std::string& name, const Produce& produce);
-  std::string inside(const std::string& name) const { return aside_ + "/" + name; }
-
   Disk& disk_;
-  std::string parent_, target_, aside_, old_;
-  Manifest manifest_;
+  std::string parent_, target_, old_;
+  FolderWriter writer_;
   bool is_in_place_ = false;
 };
 

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "checkpoint/staged_folder.h"
+#include "checkpoint/weight_set.h"
 
 namespace strata::checkpoint {
 namespace {
@@ -37,6 +38,8 @@ Opened open_checkpoint(const std::string& folder, Check check) {
   if (!v.sound()) throw InputError(concat(folder, " is damaged: ", first_of(v.faults)));
   return Opened(folder, std::move(v.manifest));
 }
+
+std::string Opened::weights_path() const { return path(has(kIndexName) ? kIndexName : "model.safetensors"); }
 
 void CheckpointStore::clear_leftovers() {
   for (const Leftover& l : find_leftovers(root_))

@@ -3,12 +3,14 @@
 // file, manifest.json, lists size and checksum of all others.
 #pragma once
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "checkpoint/disk.h"
 #include "checkpoint/manifest.h"
+#include "checkpoint/parts.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/snapshot.h"
 #include "checkpoint/steps.h"
@@ -28,6 +30,8 @@ class Opened {
   // A file of the checkpoint; InputError where it has none of that name.
   SafetensorsFile file(const std::string& name) const;
   std::string text(const std::string& name) const;
+  // What a WeightSet reads: model.safetensors, or the index of several such files.
+  std::string weights_path() const;
 
  private:
   std::string path(const std::string& name) const;
@@ -49,6 +53,13 @@ class CheckpointStore {
   // again is replaced. Error where it cannot be written, or does not fit on the disk: then everything is as
   // before. InputError where root is not, and cannot become, a folder.
   void save(const Snapshot& snapshot);
+
+  // The same by several ranks: the first begins, of `bytes` in all, and gets the folder that every rank, the
+  // first too, writes its part to; then the first completes it.
+  std::string begin(std::int64_t step, std::int64_t bytes);
+  void write_part(const std::string& folder, int rank, const Snapshot& part);
+  void complete(std::int64_t step, int ranks, const PartsWait& wait);
+
   std::vector<Entry> list() const { return list_steps(root_); }
   // The newest sound checkpoint, if any. Finishes or removes what killed saves left behind. A damaged one is
   // renamed to step_...damaged, reported in one sentence, and passed over. InputError where the newest cannot
@@ -62,6 +73,8 @@ class CheckpointStore {
 
  private:
   void make_root();
+  std::unique_ptr<StagedFolder> stage(std::int64_t step, std::int64_t bytes);
+  void finish(StagedFolder& folder, std::int64_t step, const std::function<void(FolderWriter&)>& fill);
   void prune(std::int64_t saved);
   void clear_leftovers();
   std::string set_aside(const Entry& entry);
@@ -69,6 +82,7 @@ class CheckpointStore {
   std::string root_;
   KeepPolicy keep_;
   Disk disk_;
+  std::unique_ptr<StagedFolder> staged_;  // between begin() and complete()
 };
 
 }  // namespace strata::checkpoint

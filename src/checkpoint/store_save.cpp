@@ -10,33 +10,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void check_names(const Snapshot& snapshot) {
-  STRATA_CHECK(snapshot.step >= 0, "step ", snapshot.step);
-  for (const auto& [name, tensors] : snapshot.files)
-    STRATA_CHECK(is_plain_name(name) && !snapshot.texts.count(name), "a file of a checkpoint named ", name);
-  for (const auto& [name, text] : snapshot.texts)
-    STRATA_CHECK(is_plain_name(name), "a file of a checkpoint named ", name);
-}
-
-SafetensorsStream stream_of(const std::vector<HostTensor>& tensors) {
-  std::vector<TensorSource> sources;
-  for (const HostTensor& t : tensors)
-    sources.push_back(
-        {t.name, t.dtype, {t.dims.extent.begin(), t.dims.extent.begin() + t.dims.rank}, t.bytes});
-  return SafetensorsStream(std::move(sources), {{"format", "pt"}});
-}
-
-std::int64_t bytes_of(const Snapshot& snapshot) {
-  std::int64_t bytes = 0;
-  for (const auto& [name, tensors] : snapshot.files) bytes += stream_of(tensors).bytes();
-  for (const auto& [name, text] : snapshot.texts) bytes += std::int64_t(text.size());
-  return bytes;
-}
-
-void fill(StagedFolder& folder, const Snapshot& snapshot) {
-  for (const auto& [name, tensors] : snapshot.files) folder.add(name, stream_of(tensors));
-  for (const auto& [name, text] : snapshot.texts) folder.add(name, text);
-  folder.add_manifest(snapshot.step);
+// Whatever fails in it, in one sentence about the step.
+template <class F>
+auto saving(std::int64_t step, const F& f) {
+  try {
+    return f();
+  } catch (const std::exception& e) {
+    throw Error(concat("step ", step, " is not saved: ", e.what()));
+  }
 }
 
 }  // namespace
@@ -57,22 +38,45 @@ void CheckpointStore::prune(std::int64_t saved) {
     disk_.remove_folder((fs::path(root_) / step_name(step)).string());
 }
 
+std::unique_ptr<StagedFolder> CheckpointStore::stage(std::int64_t step, std::int64_t bytes) {
+  make_root();
+  if (const std::string lack = lacks_room(disk_, root_, bytes); !lack.empty())
+    throw Error(concat("cannot save step ", step, " to ", root_, ": ", lack));
+  return saving(step, [&] {
+    return std::make_unique<StagedFolder>(disk_, (fs::path(root_) / step_name(step)).string());
+  });
+}
+
+void CheckpointStore::finish(StagedFolder& folder, std::int64_t step,
+                             const std::function<void(FolderWriter&)>& fill) {
+  saving(step, [&] {
+    fill(folder.writer());
+    folder.add_manifest(step);
+    folder.put_in_place();
+  });
+  folder.remove_replaced();
+  prune(step);
+}
+
 void CheckpointStore::save(const Snapshot& snapshot) {
   check_names(snapshot);
-  make_root();
-  if (const std::string lack = lacks_room(disk_, root_, bytes_of(snapshot)); !lack.empty())
-    throw Error(concat("cannot save step ", snapshot.step, " to ", root_, ": ", lack));
-  std::optional<StagedFolder> folder;
-  try {
-    folder.emplace(disk_, (fs::path(root_) / step_name(snapshot.step)).string());
-    fill(*folder, snapshot);
-    folder->put_in_place();
-  } catch (const std::exception& e) {
-    folder.reset();
-    throw Error(concat("step ", snapshot.step, " is not saved: ", e.what()));
-  }
-  folder->remove_replaced();
-  prune(snapshot.step);
+  const std::unique_ptr<StagedFolder> folder = stage(snapshot.step, bytes_of(snapshot));
+  finish(*folder, snapshot.step, [&](FolderWriter& to) { write(to, snapshot); });
+}
+
+std::string CheckpointStore::begin(std::int64_t step, std::int64_t bytes) {
+  staged_ = stage(step, bytes);
+  return staged_->path();
+}
+
+void CheckpointStore::write_part(const std::string& folder, int rank, const Snapshot& part) {
+  checkpoint::write_part(disk_, folder, rank, part);
+}
+
+void CheckpointStore::complete(std::int64_t step, int ranks, const PartsWait& wait) {
+  const std::unique_ptr<StagedFolder> folder = std::move(staged_);
+  finish(*folder, step,
+         [&](FolderWriter& to) { to.add_written(collect_parts(disk_, to.path(), ranks, wait)); });
 }
 
 }  // namespace strata::checkpoint

@@ -17,6 +17,7 @@ FileSummary summary_of(const std::string& name, const SafetensorsFile& file) {
   s.bytes = file.bytes();
   s.tensors = file.tensors();
   s.metadata = file.metadata();
+  s.cuts = cuts_of(file);
   for (const auto& [tensor, t] : s.tensors) {
     s.values += t.numel();
     s.values_of_type[t.dtype] += t.numel();
@@ -59,8 +60,7 @@ Summary summarize(const std::string& path) {
     return s;
   }
   const fs::path folder(path);
-  if (fs::is_directory(path) && !fs::exists(folder / "model.safetensors") &&
-      !fs::exists(folder / "model.safetensors.index.json"))
+  if (fs::is_directory(path) && !fs::exists(folder / "model.safetensors") && !fs::exists(folder / kIndexName))
     throw InputError(concat(path, " holds no checkpoint: neither step_... folders, nor ", kManifestName,
                             ", nor model.safetensors"));
   const WeightSet weights(path);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/cut.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/steps.h"
 
@@ -17,6 +18,7 @@ struct FileSummary {
   std::map<std::string, FileTensor> tensors;
   std::map<std::string, std::int64_t> values_of_type = {};  // "F32" -> values
   std::map<std::string, std::string> metadata;
+  Cuts cuts = {};  // of which tensors it has pieces
 };
 
 struct Summary {

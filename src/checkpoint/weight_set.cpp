@@ -68,12 +68,19 @@ std::string list(const std::vector<std::string>& names) {
 
 }  // namespace
 
+std::string weight_index(const std::map<std::string, std::string>& file_of_weight, std::int64_t bytes) {
+  nlohmann::ordered_json j;
+  j["metadata"]["total_size"] = bytes;
+  for (const auto& [weight, file] : file_of_weight) j[kMap][weight] = file;
+  return j.dump(2) + "\n";
+}
+
 WeightSet::WeightSet(const std::string& path) : path_(path) {
   const fs::path given(path);
   if (fs::is_directory(given)) {
-    const fs::path single = given / "model.safetensors", index = given / "model.safetensors.index.json";
+    const fs::path single = given / "model.safetensors", index = given / kIndexName;
     if (!fs::exists(single) && !fs::exists(index))
-      throw InputError(concat(path, " has neither model.safetensors nor model.safetensors.index.json"));
+      throw InputError(concat(path, " has neither model.safetensors nor ", kIndexName));
     path_ = (fs::exists(single) ? single : index).string();
   }
   if (path_.ends_with(".index.json")) {

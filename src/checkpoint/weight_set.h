@@ -1,6 +1,7 @@
 // The weights of a model wherever they lie: in one safetensors file, or in the shards that an index
 // (model.safetensors.index.json, as transformers writes it) names.
 #pragma once
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -8,6 +9,11 @@
 #include "checkpoint/safetensors.h"
 
 namespace strata::checkpoint {
+
+inline constexpr const char* kIndexName = "model.safetensors.index.json";
+
+// The index of weights of so many bytes, each in the file named beside it.
+std::string weight_index(const std::map<std::string, std::string>& file_of_weight, std::int64_t bytes);
 
 class WeightSet {
  public:

@@ -7,7 +7,8 @@
 
 namespace strata::comm {
 
-// Tags of messages lie in [0, kTags), those of collectives in [kTags, 2 * kTags).
+// Tags of messages lie in [0, kTags), those of collectives in [kTags, 2 * kTags), of their comparisons
+// behind.
 constexpr int kTags = 1 << 20;
 
 struct Message {

@@ -36,9 +36,10 @@ Mesh::Mesh(World& world, MeshShape shape) : world_(world), shape_(shape) {
   expert_data_ = world.group("expert_data", ranks_from(stage + expert_rank(), replicas, shape.expert));
 }
 
-std::string Mesh::position() const {
-  return concat("pp ", pipeline_rank(), "/", shape_.pipeline, " dp ", data_rank(), "/", shape_.data, " ep ",
-                expert_rank(), "/", shape_.expert);
+std::string Mesh::position(int world_rank) const {
+  const int data = world_rank % shape_.data;
+  return concat("pp ", world_rank / shape_.data, "/", shape_.pipeline, " dp ", data, "/", shape_.data, " ep ",
+                data % shape_.expert, "/", shape_.expert);
 }
 
 }  // namespace strata::comm

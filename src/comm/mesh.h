@@ -34,7 +34,8 @@ class Mesh {
   Communicator& expert_data() const { return *expert_data_; }  // same stages, same experts
 
   // "pp 1/2 dp 0/4 ep 0/2": how lines of the log begin.
-  std::string position() const;
+  std::string position() const { return position(world_.rank()); }
+  std::string position(int world_rank) const;
 
  private:
   World& world_;

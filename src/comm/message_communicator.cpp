@@ -2,15 +2,30 @@
 
 #include <algorithm>
 
+#include "comm/checked.h"
+
 namespace strata::comm {
 
 std::shared_ptr<Operation> MessageCommunicator::transfer(const char* operation, int tag, std::string what,
                                                          Plan plan) {
-  Waiting label{operation, name(), std::move(what), rank(), size(), tag, {}, 0};
+  Waiting label{operation, name(), std::move(what), rank(), size(), tag};
+  for (int i = 0; i < size(); ++i) label.members.push_back(world_rank(i));
   return std::make_shared<Transfer>(progress_, channel_, std::move(plan), std::move(label));
 }
 
-Place MessageCommunicator::next() { return {rank(), size(), kTags + collectives_++ % kTags}; }
+std::shared_ptr<Operation> MessageCommunicator::collective(const char* operation, DType type,
+                                                           std::int64_t count, std::string what,
+                                                           const std::function<Plan(Place)>& plan) {
+  const int number = collectives_++ % kTags;
+  if (!checked_) return transfer(operation, number, std::move(what), plan({rank(), size(), kTags + number}));
+  auto texts = std::make_shared<Descriptions>(
+      size(), rank(), concat(operation, " of ", count, " ", name_of(type), " (", what, ")"));
+  auto exchange =
+      transfer("comparison", number, what,
+               plan_all_gather(texts->mine(), texts->all(), {rank(), size(), 2 * kTags + number}));
+  auto real = transfer(operation, number, std::move(what), plan({rank(), size(), kTags + number}));
+  return checked(std::move(texts), std::move(exchange), std::move(real), name(), number);
+}
 
 std::shared_ptr<Operation> MessageCommunicator::make_send(ConstView x, int to, int tag, std::string what) {
   return transfer("send", tag, std::move(what), plan_send(x, to, tag));
@@ -21,26 +36,28 @@ std::shared_ptr<Operation> MessageCommunicator::make_receive(View y, int from, i
 }
 
 std::shared_ptr<Operation> MessageCommunicator::make_all_reduce(View x, std::string what) {
-  const Place place = next();
-  return transfer("all_reduce", place.tag - kTags, std::move(what), plan_all_reduce(x, place));
+  return collective("all_reduce", x.dtype, x.numel(), std::move(what),
+                    [&](Place place) { return plan_all_reduce(x, place); });
 }
 
 std::shared_ptr<Operation> MessageCommunicator::make_reduce_scatter(ConstView x, View y, std::string what) {
-  const Place place = next();
-  return transfer("reduce_scatter", place.tag - kTags, std::move(what), plan_reduce_scatter(x, y, place));
+  return collective("reduce_scatter", x.dtype, x.numel(), std::move(what),
+                    [&](Place place) { return plan_reduce_scatter(x, y, place); });
 }
 
 std::shared_ptr<Operation> MessageCommunicator::make_all_gather(ConstView x, View y, std::string what) {
-  const Place place = next();
-  return transfer("all_gather", place.tag - kTags, std::move(what), plan_all_gather(x, y, place));
+  return collective("all_gather", x.dtype, x.numel(), std::move(what),
+                    [&](Place place) { return plan_all_gather(x, y, place); });
 }
 
 std::shared_ptr<Operation> MessageCommunicator::make_all_to_all(ConstView x, std::vector<std::int64_t> send,
                                                                 View y, std::vector<std::int64_t> receive,
                                                                 std::string what) {
-  const Place place = next();
-  return transfer("all_to_all", place.tag - kTags, std::move(what),
-                  plan_all_to_all(x, std::move(send), y, std::move(receive), place));
+  Dims row = x.dims;
+  row.extent[0] = 1;
+  return collective("all_to_all", x.dtype, row.numel(), std::move(what), [&](Place place) {
+    return plan_all_to_all(x, std::move(send), y, std::move(receive), place);
+  });
 }
 
 int rank_among(const std::string& name, const std::vector<int>& members, int rank, int size) {

@@ -1,5 +1,6 @@
 // Communicator of every back end that is built on messages: operations become plans, plans run as transfers.
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,12 +11,13 @@ namespace strata::comm {
 
 class MessageCommunicator final : public Communicator {
  public:
-  // A group of one needs neither progress nor channel.
+  // A group of one needs neither progress nor channel. checked: collectives are compared (checked.h).
   MessageCommunicator(std::string name, int rank, std::vector<int> members, Progress* progress,
-                      std::shared_ptr<Channel> channel)
+                      std::shared_ptr<Channel> channel, bool checked = false)
       : Communicator(std::move(name), rank, std::move(members)),
         progress_(progress),
-        channel_(std::move(channel)) {}
+        channel_(std::move(channel)),
+        checked_(checked && size() > 1) {}
 
  protected:
   std::shared_ptr<Operation> make_send(ConstView x, int to, int tag, std::string what) override;
@@ -28,11 +30,14 @@ class MessageCommunicator final : public Communicator {
 
  private:
   std::shared_ptr<Operation> transfer(const char* operation, int tag, std::string what, Plan plan);
-  // Where the next collective takes place: members count alike, so their messages meet.
-  Place next();
+  // The next collective, of `count` elements (all_to_all: of a row). Members count alike, so their messages
+  // meet.
+  std::shared_ptr<Operation> collective(const char* operation, DType type, std::int64_t count,
+                                        std::string what, const std::function<Plan(Place)>& plan);
 
   Progress* progress_;
   std::shared_ptr<Channel> channel_;
+  bool checked_;
   int collectives_ = 0;
 };
 

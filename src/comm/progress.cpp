@@ -37,16 +37,30 @@ void Progress::fail(const std::string& why) {
   ended_.notify_all();
 }
 
+std::string Progress::failure() const {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
 std::vector<Waiting> Progress::waiting() const {
   const std::lock_guard lock(mutex_);
+  const auto seconds = [now = Clock::now()](Clock::time_point since) {
+    return std::chrono::duration<double>(now - since).count();
+  };
   std::vector<Waiting> all;
   for (const Transfer* t : transfers_) {
     Waiting w = t->label_;
     w.peers = t->shared_.peers;
-    w.seconds = std::chrono::duration<double>(Clock::now() - t->shared_.since).count();
+    w.seconds = seconds(t->shared_.since);
+    if (t->shared_.awaited) w.waited = seconds(*t->shared_.awaited);
     all.push_back(std::move(w));
   }
   return all;
+}
+
+void Progress::record(Recorder* recorder) {
+  const std::lock_guard lock(mutex_);
+  recorder_ = recorder;
 }
 
 void Progress::wake() {
@@ -63,6 +77,7 @@ void Progress::post(Transfer& transfer) {
     if (!failure_.empty()) return;  // its wait says so
     if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
     transfer.shared_.since = Clock::now();
+    transfer.shared_.number = operations_++;
     transfers_.push_back(&transfer);
     woken_ = true;
   }
@@ -71,9 +86,13 @@ void Progress::post(Transfer& transfer) {
 
 void Progress::wait(Transfer& transfer) {
   std::unique_lock lock(mutex_);
+  const auto begin = Clock::now();
+  const bool stands = !transfer.shared_.ended;
+  transfer.shared_.awaited = begin;
   ended_.wait(lock, [&] { return transfer.shared_.ended || !failure_.empty(); });
   if (!failure_.empty()) throw Error(failure_);
   if (!transfer.shared_.error.empty()) throw Error(transfer.shared_.error);
+  if (recorder_ && stands) recorder_->waited(transfer.shared_.number, begin, Clock::now());
 }
 
 void Progress::cancel(Transfer& transfer) {
@@ -119,10 +138,11 @@ void Progress::run() {
 
 // Under the lock: takes off the list what has ended, and writes down whom the others wait for.
 void Progress::publish() {
-  const auto ended = [](Transfer* t) {
+  const auto ended = [this](Transfer* t) {
     t->shared_.ended = t->ended();
     t->shared_.error = t->error_;
     t->shared_.peers = t->peers();
+    if (recorder_ && t->ended()) t->tell(*recorder_);
     return t->ended();
   };
   if (std::erase_if(transfers_, ended) > 0) ended_.notify_all();
@@ -175,7 +195,11 @@ void Transfer::post_rounds() {
     Round round = plan_.round(posted_, staging_.get());
     Flight& flight = flights_.emplace_back();
     flight.then = std::move(round.then);
-    for (const Message& m : round.messages) flight.messages.push_back({m.peer, channel_->post(m)});
+    for (const Message& m : round.messages) {
+      flight.messages.push_back({m.peer, channel_->post(m)});
+      peer_ = m.peer;
+      if (m.way == Message::Way::Receive) received_ += m.bytes;
+    }
   }
 }
 
@@ -197,6 +221,17 @@ bool Transfer::end_rounds() {
 void Transfer::end() {
   flights_.clear();
   posted_ = finished_ = plan_.rounds;
+}
+
+void Transfer::tell(Recorder& recorder) const {
+  if (!error_.empty() || withdrawn_) return;
+  recorder.ended({.number = shared_.number,
+                  .operation = label_,
+                  .peer = peer_,
+                  .sent = plan_.traffic.bytes,
+                  .received = received_,
+                  .begin = shared_.since,
+                  .end = Clock::now()});
 }
 
 std::vector<int> Transfer::peers() const {

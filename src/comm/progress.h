@@ -8,12 +8,13 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "comm/plan.h"
-#include "comm/world.h"
+#include "comm/recorder.h"
 
 namespace strata::comm {
 
@@ -27,7 +28,9 @@ class Progress {
 
   // Every wait from here on throws Error(why); the first reason stays.
   void fail(const std::string& why);
+  std::string failure() const;  // that reason; empty: none
   std::vector<Waiting> waiting() const;
+  void record(Recorder* recorder);
   // Something may have happened to a message of this rank.
   void wake();
 
@@ -44,6 +47,8 @@ class Progress {
   std::condition_variable wake_, ended_;  // for the thread; for those who wait
   std::vector<Transfer*> transfers_;      // posted and not ended
   std::string failure_;
+  Recorder* recorder_ = nullptr;
+  std::int64_t operations_ = 0;  // so far
   bool woken_ = false, stop_ = false;
   std::thread thread_;  // begins with the first operation
 };
@@ -78,6 +83,7 @@ class Transfer final : public Operation {
   void end();
   bool ended() const { return finished_ == plan_.rounds; }
   std::vector<int> peers() const;
+  void tell(Recorder& recorder) const;
 
   Progress* progress_;
   std::shared_ptr<Channel> channel_;
@@ -90,6 +96,8 @@ class Transfer final : public Operation {
     std::string error;
     std::vector<int> peers;  // whose messages are not done
     std::chrono::steady_clock::time_point since;
+    std::int64_t number = 0;                                       // of this rank's operations
+    std::optional<std::chrono::steady_clock::time_point> awaited;  // since when somebody stands still for it
   } shared_;
 
   // Of the progress thread.
@@ -97,6 +105,8 @@ class Transfer final : public Operation {
   std::deque<Flight> flights_;
   int posted_ = 0, finished_ = 0;  // rounds
   bool withdrawn_ = false;
+  int peer_ = 0;               // of the last message
+  std::int64_t received_ = 0;  // bytes, with those under way
   std::string error_;
 };
 

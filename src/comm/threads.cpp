@@ -24,6 +24,14 @@ class Exchange {
   void abort(const std::string& why) {
     for (Progress& p : progress_) p.fail(why);
   }
+  void tell_stuck(int rank) {
+    const std::lock_guard lock(mutex_);
+    stuck_.insert(rank);
+  }
+  std::set<int> stuck() {
+    const std::lock_guard lock(mutex_);
+    return stuck_;
+  }
   // The first failure of a rank stays, and ends the others.
   void fail(int rank, const std::string& sentence, bool bad_input) {
     {
@@ -46,6 +54,7 @@ class Exchange {
   std::deque<Mailbox> boxes_;
   std::mutex mutex_;
   std::map<std::string, int> contexts_;
+  std::set<int> stuck_;
   bool failed_ = false, bad_input_ = false;
   std::string sentence_;
 };
@@ -85,11 +94,16 @@ class ThreadWorld final : public World {
     key += "," + std::to_string(asked_[key]++);
     auto channel = std::make_shared<ThreadChannel>(exchange_, exchange_.context(key), rank_, members);
     return std::make_unique<MessageCommunicator>(name, rank, members, &exchange_.progress(rank_),
-                                                 std::move(channel));
+                                                 std::move(channel), checked_);
   }
 
   void abort(const std::string& why) override { exchange_.abort(why); }
   std::vector<Waiting> waiting() const override { return exchange_.progress(rank_).waiting(); }
+  void record(Recorder* recorder) override { exchange_.progress(rank_).record(recorder); }
+  void fail(const std::string& why) override { exchange_.progress(rank_).fail(why); }
+  std::string failure() const override { return exchange_.progress(rank_).failure(); }
+  void tell_stuck() override { exchange_.tell_stuck(rank_); }
+  std::set<int> stuck() override { return exchange_.stuck(); }
 
  private:
   Exchange& exchange_;

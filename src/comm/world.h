@@ -2,6 +2,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -13,12 +14,16 @@ namespace strata::comm {
 struct Waiting {
   std::string operation, communicator, what;  // "all_reduce", "data", what its caller said
   int rank = 0, size = 1;                     // in the communicator
-  int tag = 0;             // of the message; of a collective, its number in the communicator
-  std::vector<int> peers;  // members whose messages are not done
-  double seconds = 0;      // since it began
+  int tag = 0;                    // of the message; of a collective, its number in the communicator
+  std::vector<int> peers = {};    // members whose messages are not done
+  std::vector<int> members = {};  // their numbers in the world
+  double seconds = 0;             // since it began
+  double waited = 0;              // seconds that the rank has stood still for it; 0: it does not
 };
 // "receive (hidden of micro-batch 3) from rank 0, tag 3, on rank 1 of 2 of pipeline".
 std::string describe(const Waiting& waiting);
+
+class Recorder;
 
 // Outlives its communicators, what they have under way, and the devices whose queues hold such operations.
 class World {
@@ -33,6 +38,23 @@ class World {
   virtual void abort(const std::string& why) = 0;
   // What this rank has under way now. From any thread.
   virtual std::vector<Waiting> waiting() const = 0;
+  // Tells it of all operations from here on (recorder.h); null: nobody.
+  virtual void record(Recorder*) {}
+
+  // This rank's waits throw Error(why) from here on. From any thread.
+  virtual void fail(const std::string&) {}
+  // Why they throw; empty: they do not.
+  virtual std::string failure() const { return {}; }
+  // For watchdogs, from any one thread: this rank waits too long; and who has said so, on any rank.
+  virtual void tell_stuck() {}
+  virtual std::set<int> stuck() { return {}; }
+
+  // Whether collectives are compared before they count: members whose number, kind, elements, type or purpose
+  // differ all throw Error naming both. For finding faults. Set on all ranks before groups are made.
+  void check_collectives(bool on) { checked_ = on; }
+
+ protected:
+  bool checked_ = false;
 };
 
 // One rank: no messages, all operations are copies.

@@ -50,7 +50,8 @@ nn::Context MicroBatch::context(const Counts& counts) const {
   return {.sequences = {rows, length, documents.view(), history ? history->tokens() : 0},
           .global_sequences = counts.sequences,
           .global_tokens = counts.tokens,
-          .history = history};
+          .history = history,
+          .micro_batch = number};
 }
 
 MicroBatch upload(device::Device& device, const HostBatch& b, bool with_next) {

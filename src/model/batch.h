@@ -27,6 +27,7 @@ struct MicroBatch {
   Tensor ids, labels, next_ids, next_labels;  // [T] int32; next_* undefined without multi-token prediction
   Tensor documents;                           // [T] int32, or undefined
   nn::History* history = nullptr;             // of the tokens before these, in incremental decoding
+  int number = 0;                             // among this rank's micro-batches of a step
 
   nn::Context context(const Counts& counts) const;
 };

@@ -45,8 +45,19 @@ Stage::Stage(const ModelConfig& config, StageRange range, ParameterStore& store,
                              .shared = config.tie_word_embeddings || config.has_mtp()});
   const residual::SlotRange readers{slots().first, {slots().last.number + (range.head ? 1 : 0)}};
   residual_ = residual::make(config.residual, {D, int(config.sublayers()), std, readers}, store);
-  for (int i = range.first; i < range.last; ++i) blocks_.emplace_back(config, i, store, experts);
-  if (!range.head) return;
+  for (int i = range.first; i < range.last; ++i) {
+    store.begin_layer(i);
+    blocks_.emplace_back(config, i, store, experts);
+  }
+  store.begin_layer(int(config.num_hidden_layers));  // the head, and what predicts the next token but one
+  if (range.head) add_head(store, experts);
+  store.begin_layer(-1);
+}
+
+void Stage::add_head(ParameterStore& store, comm::Communicator* experts) {
+  const ModelConfig& config = config_;
+  const std::int64_t D = config.hidden_size, V = config.vocab_size;
+  const double std = config.initializer_range;
   norm_ = &nn::add_norm_weight(store, "model.norm.weight", D);
   head_ = config.tie_word_embeddings ? embedding_ : &add_matrix(store, "lm_head.weight", {V, D}, std);
   if (!config.has_mtp()) return;
@@ -122,6 +133,7 @@ void Stage::layers(Tape& tape, residual::State& state, const MicroBatch& batch, 
   state.history = context.history;
   for (int i = range_.first; i < range_.last; ++i) {
     residual_->prepare(tape, state, {2 * i + 1});
+    if (options.left_layer) tape.on_the_way_back([f = options.left_layer, i] { f(i); });
     if (options.recompute_layers)
       recomputed_layer(tape, state, i, context, aux);
     else
@@ -148,7 +160,9 @@ Var Stage::next_token_loss(Tape& tape, const Var& top, const MicroBatch& batch, 
 }
 
 Losses Stage::close(Tape& tape, residual::State& state, const MicroBatch& batch, const Counts& counts,
-                    std::vector<Var> aux) const {
+                    StageOptions options, std::vector<Var> aux) const {
+  if (options.left_layer)
+    tape.on_the_way_back([f = options.left_layer, layer = int(config_.num_hidden_layers)] { f(layer); });
   state.sequences = batch.context(counts).sequences;
   const Var top = residual_->close(tape, state);
   const Var x = ops::rms_norm(tape, top, norm_, config_.rms_norm_eps);
@@ -163,7 +177,7 @@ Losses Stage::forward(Tape& tape, const MicroBatch& batch, const Counts& counts,
   residual::State state = open(tape, batch);
   std::vector<Var> aux;
   layers(tape, state, batch, counts, options, aux);
-  return close(tape, state, batch, counts, std::move(aux));
+  return close(tape, state, batch, counts, options, std::move(aux));
 }
 
 Tensor Stage::logits(Tape& tape, const MicroBatch& batch, std::int64_t last) const {

@@ -2,6 +2,7 @@
 // The whole model is one stage; it does not know how it is cut.
 #pragma once
 #include <deque>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -17,6 +18,8 @@ struct StageRange {
 
 struct StageOptions {
   bool recompute_layers = false;  // keep only what enters a layer, run it again in backward
+  // Called when backward has left a layer, and with num_hidden_layers when it has left the head.
+  std::function<void(int layer)> left_layer = {};
 };
 
 // Scalars [1] in Acc, already divided by the counts of the global batch; seeding each with its coefficient is
@@ -45,7 +48,7 @@ class Stage {
               StageOptions options, std::vector<Var>& aux) const;
   // Last stage: state after the last layer -> losses.
   Losses close(Tape& tape, residual::State& state, const MicroBatch& batch, const Counts& counts,
-               std::vector<Var> aux) const;
+               StageOptions options, std::vector<Var> aux) const;
   // All three, for a stage that is the whole model.
   Losses forward(Tape& tape, const MicroBatch& batch, const Counts& counts, StageOptions options = {}) const;
 
@@ -61,6 +64,7 @@ class Stage {
   std::vector<nn::Moe*> moes() const;  // in layer order, multi-token prediction's last
 
  private:
+  void add_head(ParameterStore& store, comm::Communicator* experts);
   void layer(Tape& tape, residual::State& state, int index, const nn::Context& context,
              std::vector<Var>& aux) const;
   void recomputed_layer(Tape& tape, residual::State& state, int index, const nn::Context& context,

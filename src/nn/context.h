@@ -16,6 +16,7 @@ struct Context {
   std::int64_t global_sequences = 0;
   std::int64_t global_tokens = 0;
   History* history = nullptr;  // earlier tokens, in incremental decoding
+  int micro_batch = 0;         // its number on this rank, to name what is waited for
   // Where rows go whose experts are spread over ranks, for recompute to find it again. Copies share it.
   using Dispatch = std::map<const Moe*, ops::DispatchPlan>;
   std::shared_ptr<Dispatch> dispatch = std::make_shared<Dispatch>();

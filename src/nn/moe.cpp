@@ -62,22 +62,24 @@ Moe::Both Moe::here(Tape& tape, const Var& x, const Var& rows, const ops::Routin
 }
 
 // The shared experts need no other rank: their halves run while rows travel there and back.
-Moe::Both Moe::spread(Tape& tape, const Var& x, const Var& rows, const ops::DispatchPlan& plan) const {
-  const ops::InFlight there = ops::dispatch_begin(tape, rows, plan, "rows to the experts of " + name_);
+Moe::Both Moe::spread(Tape& tape, const Var& x, const Var& rows, const ops::DispatchPlan& plan,
+                      const std::string& where) const {
+  const ops::InFlight there = ops::dispatch_begin(tape, rows, plan, "rows to the experts of " + where);
   const Var hidden = shared_ ? shared_->hidden(tape, x) : Var();
   const Var arrived = ops::dispatch_end(tape, there, plan);
   const Var done = experts(tape, arrived, plan.arrived.offsets);
-  const ops::InFlight back = ops::combine_begin(tape, done, plan, "rows from the experts of " + name_);
+  const ops::InFlight back = ops::combine_begin(tape, done, plan, "rows from the experts of " + where);
   const Var shared = shared_ ? shared_->down(tape, hidden) : Var();
   return {ops::combine_end(tape, back), shared};
 }
 
 // Recomputed, the same rows go the same way: what was read back once serves again.
-ops::DispatchPlan Moe::dispatch_plan(Tape& tape, const ops::RoutingPlan& plan, const Context& context) const {
+ops::DispatchPlan Moe::dispatch_plan(Tape& tape, const ops::RoutingPlan& plan, const Context& context,
+                                     const std::string& where) const {
   auto& kept = *context.dispatch;
   if (tape.options().replay)
     if (auto found = kept.extract(this)) return std::move(found.mapped());
-  return kept[this] = ops::plan_dispatch(tape, plan, *ranks_);
+  return kept[this] = ops::plan_dispatch(tape, plan, *ranks_, "counts for the experts of " + where);
 }
 
 MoeOutput Moe::forward(Tape& tape, const Var& x, const Context& context) const {
@@ -89,8 +91,9 @@ MoeOutput Moe::forward(Tape& tape, const Var& x, const Context& context) const {
       ops::route(tape, logits, bias_ ? bias_->value : Tensor(), rule, context.sequences.batch, load_);
   const ops::RoutingPlan plan = ops::plan_routing(tape, routed.indices, config_.experts);
   const Var rows = ops::gather_rows(tape, x, plan);
-  const Both both =
-      ranks_ ? spread(tape, x, rows, dispatch_plan(tape, plan, context)) : here(tape, x, rows, plan);
+  const std::string where = concat(name_, " in micro-batch ", context.micro_batch);
+  const Both both = ranks_ ? spread(tape, x, rows, dispatch_plan(tape, plan, context, where), where)
+                           : here(tape, x, rows, plan);
   const Var y = ops::combine_rows(tape, both.experts, routed.gates, plan);
   return {shared_ ? ops::add(tape, y, both.shared) : y, routed.aux};
 }

@@ -46,8 +46,10 @@ class Moe {
   };
   Var experts(Tape& tape, const Var& rows, const Tensor& offsets) const;
   Both here(Tape& tape, const Var& x, const Var& rows, const ops::RoutingPlan& plan) const;
-  Both spread(Tape& tape, const Var& x, const Var& rows, const ops::DispatchPlan& plan) const;
-  ops::DispatchPlan dispatch_plan(Tape& tape, const ops::RoutingPlan& plan, const Context& context) const;
+  Both spread(Tape& tape, const Var& x, const Var& rows, const ops::DispatchPlan& plan,
+              const std::string& where) const;
+  ops::DispatchPlan dispatch_plan(Tape& tape, const ops::RoutingPlan& plan, const Context& context,
+                                  const std::string& where) const;
 
   MoeConfig config_;
   std::string name_;

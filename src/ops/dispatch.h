@@ -17,8 +17,9 @@ struct DispatchPlan {
   std::vector<std::int64_t> send, receive;  // rows to, and from, each rank
   RoutingPlan arrived;  // of the rows received, in order of rank: each has chosen one of the experts here
 };
-// Every rank learns the others' counts: one read-back, named "expert counts".
-DispatchPlan plan_dispatch(Tape& tape, const RoutingPlan& plan, comm::Communicator& ranks);
+// Every rank learns the others' counts: one read-back, named "expert counts"; `what` names the exchange.
+DispatchPlan plan_dispatch(Tape& tape, const RoutingPlan& plan, comm::Communicator& ranks,
+                           const std::string& what = "expert counts");
 
 // Rows under way; their values are there after the end.
 struct Transfer;

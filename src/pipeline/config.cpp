@@ -21,6 +21,10 @@ void ParallelSection::fields(FieldVisitor& v) {
     "order of forward and backward passes; unset: 1f1b, interleaved with several stages on a rank");
   v("pipeline_model_parallel_layout", pipeline_model_parallel_layout,
     "layers of each stage; 0 leaves the first one the embedding alone, the last one the head; unset: even");
+  v("overlap_grad_reduce", overlap_grad_reduce,
+    "sum gradients over data-parallel ranks while backward goes on, layer by layer");
+  v("ddp_bucket_size", ddp_bucket_size, "parameters whose gradients are summed together, at least a layer's",
+    between(1, 1e15));
 }
 
 void ParallelSection::validate() const {

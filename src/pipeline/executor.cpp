@@ -55,6 +55,13 @@ struct Executor::Arrival {
   comm::Pending pending;
 };
 
+// A gradient that the receiver takes in at its action `taken_at`.
+struct Executor::Sent {
+  comm::Pending pending;
+  int to = 0;
+  std::size_t taken_at = 0;
+};
+
 // One micro-batch on one stage.
 struct Executor::Visit {
   model::MicroBatch batch;
@@ -73,6 +80,7 @@ Executor::Executor(device::Device& device, comm::Communicator& pipeline, const m
       pipeline_(pipeline),
       compute_(compute),
       with_next_(config.has_mtp()),
+      layers_(int(config.num_hidden_layers)),
       stages_(std::move(stages)),
       wires_(boundaries_of(stages_.at(0)->residual(), ranges), pipeline.size()) {}
 
@@ -80,10 +88,15 @@ Executor::~Executor() = default;
 
 void Executor::run(const Schedule& schedule, const Work& work) {
   const std::vector<Action>& actions = schedule.actions.at(pipeline_.rank());
+  for (const std::vector<Action>& list : schedule.actions)
+    for (std::size_t i = 0; i < list.size(); ++i)
+      if (list[i].kind != ActionKind::BackwardWeight)
+        position_[{{list[i].stage, list[i].micro_batch}, list[i].kind != ActionKind::Forward}] = i;
   if (!actions.empty()) expect(work, actions.front());
   for (std::size_t i = 0; i < actions.size(); ++i) {
     if (i + 1 < actions.size()) expect(work, actions[i + 1]);
     const Key key{actions[i].stage, actions[i].micro_batch};
+    mark(actions[i], &ActionObserver::before);
     switch (actions[i].kind) {
       case ActionKind::Forward:
         forward(work, key);
@@ -97,11 +110,18 @@ void Executor::run(const Schedule& schedule, const Work& work) {
         break;
       case ActionKind::BackwardWeight:
         visits_.at(key)->tape->backward_weights();
+        if (is_last_of(work, key)) complete(work, key.first);
         visits_.erase(key);
         break;
     }
+    mark(actions[i], &ActionObserver::after);
   }
   finish();
+}
+
+void Executor::mark(const Action& action, void (ActionObserver::*where)(const Action&)) {
+  if (observer_)
+    device_.compute().host_work([observer = observer_, action, where] { (observer->*where)(action); });
 }
 
 void Executor::evaluate(const Work& work) {
@@ -112,16 +132,19 @@ void Executor::evaluate(const Work& work) {
       forward(work, key);
       Visit& visit = *visits_.at(key);
       if (work.on_losses) work.on_losses(visit.losses);
-      std::move(visit.sends.begin(), visit.sends.end(), std::back_inserter(outgoing_));
+      for (comm::Pending& sent : visit.sends) outgoing_.push_back({std::move(sent), 0, m});
       visits_.erase(key);
+      // Where a rank has one stage, the next one takes in what it gets in order; else it may not yet.
+      if (stages_.size() == 1 && m > 0) let_go(0, m);
       if (chunk + 1 == stages_.size()) sealed_.erase(key.second);
     }
   finish();
 }
 
 void Executor::finish() {
-  for (comm::Pending& sent : outgoing_) sent.wait(device_.compute());
+  for (Sent& sent : outgoing_) sent.pending.wait(device_.compute());
   outgoing_.clear();
+  position_.clear();
   sealed_.clear();
 }
 
@@ -167,7 +190,21 @@ std::vector<Tensor> Executor::arrived(Key key, bool backward) {
     a.pending.wait(device_.compute());
     values.push_back(a.value);
   }
+  const int from = key.first + (backward ? 1 : -1);
+  if (const auto sent_at = position_.find({{from, key.second}, backward}); sent_at != position_.end())
+    let_go(from % pipeline_.size(), sent_at->second);
   return values;
+}
+
+// A message from `rank`, sent at this position of its actions, says that it took in all it had to before:
+// those gradients have arrived, and waiting for them costs nothing. So memory does not grow with the
+// micro-batches.
+void Executor::let_go(int rank, std::size_t position) {
+  std::erase_if(outgoing_, [&](Sent& sent) {
+    if (sent.to != rank || sent.taken_at >= position) return false;
+    sent.pending.wait(device_.compute());
+    return true;
+  });
 }
 
 // cut: the stage it lies before.
@@ -181,16 +218,40 @@ comm::Pending Executor::send(const residual::ItemSpec& item, const Tensor& x, in
 
 // ---- forward
 
+bool Executor::is_last_of(const Work& work, Key key) const {
+  return work.on_gradients && key.second + 1 == int(work.micro_batches.size());
+}
+
+// A stage's last micro-batch tells layer by layer where its gradients end, unless those of weights come
+// later.
+model::StageOptions Executor::stage_options(const Work& work, Key key, const Tape& tape) const {
+  model::StageOptions options = work.stage;
+  if (tape.recording() && is_last_of(work, key))
+    options.left_layer = [&work, &tape](int layer) {
+      if (tape.weights() == Weights::Now) work.on_gradients(layer);
+    };
+  return options;
+}
+
+void Executor::complete(const Work& work, int number) const {
+  const model::StageRange& range = stage(number).range();
+  if (range.head) work.on_gradients(layers_);
+  for (int layer = range.last - 1; layer >= range.first; --layer) work.on_gradients(layer);
+}
+
 void Executor::forward(const Work& work, Key key) {
   auto& visit = *(visits_[key] = std::make_unique<Visit>());
   const model::Stage& stage = this->stage(key.first);
   visit.batch = model::upload(device_, work.micro_batches.at(key.second), with_next_);
+  visit.batch.number = key.second;
   visit.tape = std::make_unique<Tape>(device_, work.tape);
   residual::State state =
       key.first == 0 ? stage.open(*visit.tape, visit.batch) : enter(visit, key, work.tape.recording);
-  stage.layers(*visit.tape, state, visit.batch, work.counts, work.stage, visit.losses.aux);
+  const model::StageOptions options = stage_options(work, key, *visit.tape);
+  stage.layers(*visit.tape, state, visit.batch, work.counts, options, visit.losses.aux);
   if (is_last(key.first))
-    visit.losses = stage.close(*visit.tape, state, visit.batch, work.counts, std::move(visit.losses.aux));
+    visit.losses =
+        stage.close(*visit.tape, state, visit.batch, work.counts, options, std::move(visit.losses.aux));
   else
     leave(visit, key, state);
 }
@@ -291,7 +352,9 @@ void Executor::return_gradients(Visit& visit, Key key) {
       const Grad none = next_write(device_, kept->grad, kept->value.dims(), gradient_type(kept->spec));
       device_.compute().run(kernels::Fill{.y = none.view, .value = 0});
     }
-    outgoing_.push_back(send(kept->spec, kept->grad, key.first, key.second, true));
+    const Key taken{key.first - 1, key.second};
+    outgoing_.push_back({send(kept->spec, kept->grad, key.first, key.second, true),
+                         taken.first % pipeline_.size(), position_.at({taken, true})});
     if (kept->spec.sealed) held.erase(kept->spec.name);
   }
   visit.entered.clear();

@@ -21,7 +21,18 @@ struct Work {
   model::StageOptions stage = {};
   // Called once for each stage and micro-batch of this rank when its losses are known: balance losses, and at
   // the head those of the model (lm and mtp have slot -1 elsewhere).
-  std::function<void(const model::Losses&)> on_losses;
+  std::function<void(const model::Losses&)> on_losses = {};
+  // Called once for each layer of this rank, num_hidden_layers for the head, when the gradients of its
+  // parameters are complete: by the schedule, after the last micro-batch's weight gradients.
+  std::function<void(int layer)> on_gradients = {};
+};
+
+// Sees where the compute stream begins and ends an action of run().
+class ActionObserver {
+ public:
+  virtual ~ActionObserver() = default;
+  virtual void before(const Action& action) = 0;
+  virtual void after(const Action& action) = 0;
 };
 
 class Executor {
@@ -36,11 +47,14 @@ class Executor {
   void run(const Schedule& schedule, const Work& work);
   // Forward alone.
   void evaluate(const Work& work);
+  // Null: nobody.
+  void observe(ActionObserver* observer) { observer_ = observer; }
 
  private:
   struct Kept;
   struct Visit;
   struct Arrival;
+  struct Sent;
   using Key = std::pair<int, int>;  // stage, micro-batch
 
   model::Stage& stage(int number) const { return *stages_.at(number / pipeline_.size()); }
@@ -49,12 +63,17 @@ class Executor {
   std::int64_t tokens(const Work& work, int micro_batch) const;
   int tag(Key cut, bool backward) const;
 
+  void mark(const Action& action, void (ActionObserver::*where)(const Action&));
   void expect(const Work& work, const Action& action);
   std::vector<Tensor> arrived(Key key, bool backward);
+  void let_go(int rank, std::size_t position);
   comm::Pending send(const residual::ItemSpec& item, const Tensor& x, int cut, int micro_batch,
                      bool backward);
 
   void forward(const Work& work, Key key);
+  bool is_last_of(const Work& work, Key key) const;
+  model::StageOptions stage_options(const Work& work, Key key, const Tape& tape) const;
+  void complete(const Work& work, int stage) const;
   residual::State enter(Visit& visit, Key key, bool recording);
   void leave(Visit& visit, Key key, const residual::State& state);
   void backward(const Work& work, Key key, Weights when);
@@ -66,13 +85,16 @@ class Executor {
   comm::Communicator& pipeline_;
   DType compute_;
   bool with_next_;
+  ActionObserver* observer_ = nullptr;
+  int layers_;
   std::vector<model::Stage*> stages_;
   Wires wires_;
   std::map<Key, std::unique_ptr<Visit>> visits_;
   std::map<int, std::map<std::string, std::shared_ptr<Kept>>>
       sealed_;                                                     // by micro-batch: what this rank holds
   std::map<std::pair<Key, bool>, std::vector<Arrival>> arrivals_;  // by visit and direction
-  std::vector<comm::Pending> outgoing_;                            // gradients on their way
+  std::map<std::pair<Key, bool>, std::size_t> position_;  // of a stage's passes among its rank's actions
+  std::vector<Sent> outgoing_;                            // gradients on their way
 };
 
 }  // namespace strata::pipeline

@@ -17,8 +17,8 @@ class DepthBlocks {
   };
   // Adds queries and key norms of the targets first_target .. L+1 that read here.
   DepthBlocks(const Config& config, const Shape& shape, const Options& options, ParameterStore& store);
-  // Adds the convolutions of the sources that targets here retrieve from: the completed blocks, and the running
-  // one where they merge it. Tap 0 starts at 1, the others at 0, all with noise.
+  // Adds the convolutions of the sources that targets here retrieve from: the completed blocks, and the
+  // running one where they merge it. Tap 0 starts at 1, the others at 0, all with noise.
   void add_convolutions(const Config& config, ParameterStore& store);
 
   // "model.layers.{i}.attn_res", "model.layers.{i}.mlp_res" or "model.out_res".

@@ -34,10 +34,13 @@ void RecomputeSection::fields(FieldVisitor& v) {
 
 void BackendSection::fields(FieldVisitor& v) {
   v("device", device, "where to compute");
-  v("threads", threads, "CPU threads of a rank; 0: all, divided over the ranks of a process", between(0, 4096));
+  v("threads", threads, "CPU threads of a rank; 0: all, divided over the ranks of a process",
+    between(0, 4096));
   v("comm", comm, "what carries messages between ranks; auto: mpi where mpirun started several");
   v("threads_ranks", threads_ranks, "ranks, as threads of this process",
     between(1, 1024).only(comm == Comm::Threads, "comm is threads"));
+  v("check_collectives", check_collectives,
+    "compare what ranks do together before they do it, to find faults in strata; slower");
 }
 
 void ResilienceSection::fields(FieldVisitor& v) {
@@ -49,6 +52,9 @@ void ResilienceSection::fields(FieldVisitor& v) {
   v("spike_sigma", spike_sigma, "standard deviations above the mean that make a spike; 0: off", at_least(0));
   v("spike_window", spike_window, "steps whose losses are compared with", between(2, 1e6));
   v("exit_duration_in_mins", exit_duration_in_mins, "minutes after which the run saves and ends", above(0));
+  v("watchdog_seconds", watchdog_seconds,
+    "seconds that a rank may wait for another before the run ends, saying who waits for what; 0: any",
+    at_least(0));
 }
 
 void LoggingSection::fields(FieldVisitor& v) {
@@ -62,6 +68,12 @@ void LoggingSection::fields(FieldVisitor& v) {
   v("peak_flops", peak_flops,
     "operations per second of the machine, from 1e6, to tell the share; unset: measured; 0: not told",
     at_least(0));
+}
+
+void ProfileSection::fields(FieldVisitor& v) {
+  v("steps", steps, "the first and the last step whose time is told apart; unset: none", count_from(1));
+  v("ranks", ranks, "ranks whose time is told; unset: all",
+    between(0, 1e6).only(steps.has_value(), "steps is set"));
 }
 
 void RunConfig::fields(FieldVisitor& v) {
@@ -80,6 +92,7 @@ void RunConfig::fields(FieldVisitor& v) {
   v("checkpoint", checkpoint, "checkpoints");
   v("resilience", resilience, "faults, and when to stop");
   v("logging", logging, "progress and metrics");
+  v("profile", profile, "where the time of some steps goes");
 }
 
 }  // namespace strata::train

@@ -94,6 +94,7 @@ struct BackendSection {
   std::int64_t threads = 0;  // CPU threads of a rank; 0: all, divided over the ranks of this process
   Comm comm = Comm::Auto;
   std::int64_t threads_ranks = 1;  // comm threads: ranks in this process
+  bool check_collectives = false;
 
   void fields(FieldVisitor& v);
   bool operator==(const BackendSection&) const = default;
@@ -111,6 +112,7 @@ struct ResilienceSection {
   double spike_sigma = 6;
   std::int64_t spike_window = 128;
   std::optional<double> exit_duration_in_mins = {};
+  double watchdog_seconds = 600;  // 0: off
 
   void fields(FieldVisitor& v);
   bool operator==(const ResilienceSection&) const = default;
@@ -126,6 +128,18 @@ struct LoggingSection {
   void fields(FieldVisitor& v);
   void validate() const;
   bool operator==(const LoggingSection&) const = default;
+};
+
+// Which steps of which ranks are timed closely (profile.h).
+struct ProfileSection {
+  std::optional<std::vector<std::int64_t>> steps = {};  // [first, last]; unset: none
+  std::optional<std::vector<std::int64_t>> ranks = {};  // of the world; unset: all
+
+  bool covers(std::int64_t step) const { return steps && step >= steps->front() && step <= steps->back(); }
+  bool names(int rank) const;
+  void fields(FieldVisitor& v);
+  void validate() const;
+  bool operator==(const ProfileSection&) const = default;
 };
 
 // The mark by which this program's config.json is told from other programs'.
@@ -148,6 +162,7 @@ struct RunConfig {
   checkpoint::CheckpointSection checkpoint = {};
   ResilienceSection resilience = {};
   LoggingSection logging = {};
+  ProfileSection profile = {};
 
   void fields(FieldVisitor& v);
   // Rules between sections that every command relies on; each section's own validate() has run before.

@@ -27,6 +27,23 @@ void LoggingSection::validate() const {
     throw InputError(concat("peak_flops is ", *peak_flops, ", allowed is 0 or a number of at least 1e6"));
 }
 
+bool ProfileSection::names(int rank) const {
+  return !ranks || std::find(ranks->begin(), ranks->end(), rank) != ranks->end();
+}
+
+void ProfileSection::validate() const {
+  if (!steps) return;
+  if (steps->size() != 2)
+    throw InputError(concat("steps has ", steps->size(), steps->size() == 1 ? " entry" : " entries",
+                            ": the first and the last step, such as [10, 12]"));
+  if (steps->front() > steps->back())
+    throw InputError(concat("steps ends with ", steps->back(), ", before its first step ", steps->front()));
+  if (!ranks) return;
+  if (ranks->empty()) throw InputError("ranks is empty: name a rank, or leave the key out for all");
+  for (auto it = ranks->begin(); it != ranks->end(); ++it)
+    if (std::find(ranks->begin(), it, *it) != it) throw InputError(concat("ranks names ", *it, " twice"));
+}
+
 std::int64_t TrainingSection::iterations() const {
   constexpr std::int64_t kDefault = 1000;
   if (train_tokens) return (*train_tokens - 1) / (batch_size() * seq_length) + 1;
@@ -136,6 +153,9 @@ void check_trainable(const RunConfig& config) {
         concat("data.validation is required with training.eval_interval ", config.training.eval_interval,
                ": token files by name, as in {\"held_out\": ", "{\"path\": \"data/held_out\"}}"));
   check_schedule(config.lr_schedule, config.training.iterations());
+  if (config.profile.steps && config.profile.steps->front() > config.training.iterations())
+    throw InputError(concat("profile.steps begins with step ", config.profile.steps->front(), ", behind the ",
+                            config.training.iterations(), " steps of the run"));
 }
 
 }  // namespace strata::train

@@ -34,8 +34,9 @@ void add_residual(const RunConfig& config, DType dtype, std::vector<HostTensor>&
   const model::ModelConfig& m = config.model;
   device::Device device;
   ParameterStore module;
-  const auto unused =
-      residual::make(m.residual, {m.hidden_size, int(m.sublayers()), m.initializer_range, {{1}, {int(m.sublayers()) + 1}}}, module);
+  const auto unused = residual::make(
+      m.residual, {m.hidden_size, int(m.sublayers()), m.initializer_range, {{1}, {int(m.sublayers()) + 1}}},
+      module);
   module.allocate(device, dtype, false);
   module.initialize(std::uint64_t(config.run.seed));
   residual::start_as_vanilla(module);

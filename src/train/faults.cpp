@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
+#include <thread>
 
 #include "base/error.h"
 #include "base/field_text.h"
@@ -21,6 +23,8 @@ constexpr Known kKnown[] = {
     {"spike@step", "the loss of step N reads 1000 higher", &Faults::spike_at_step, nullptr},
     {"term@step", "SIGTERM arrives during step N", &Faults::term_at_step, nullptr},
     {"kill@step", "SIGKILL after step N", &Faults::kill_at_step, nullptr},
+    {"throw@step", "an error before step N", &Faults::throw_at_step, nullptr},
+    {"sleep@step", "step N never begins", &Faults::sleep_at_step, nullptr},
     {"bitflip@checkpoint", "one bit of step N's checkpoint flips", &Faults::bitflip_at_checkpoint, nullptr},
     {"term@save", "SIGTERM arrives before the N-th file operation of a save", nullptr, &Faults::term_at_save},
     {"kill@save", "SIGKILL before the N-th file operation of a save", nullptr, &Faults::kill_at_save},
@@ -39,30 +43,52 @@ const Known& find(const std::string& name) {
       concat("--inject: \"", name, "\" is not a fault, nearest is ", nearest->name, ", there are ", all));
 }
 
+// A whole number from `least` at the end of a word; none: nothing but that must stand there.
+std::optional<std::int64_t> number(const std::string& text, std::int64_t least) {
+  std::int64_t n = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), n);
+  if (error != std::errc() || stop != text.data() + text.size() || n < least) return std::nullopt;
+  return n;
+}
+
 }  // namespace
 
-Faults parse_faults(const std::vector<std::string>& words) {
+Faults parse_faults(const std::vector<std::string>& words, int rank) {
+  constexpr std::string_view kRank = ",rank=";
   Faults faults;
   for (const std::string& word : words) {
-    const std::size_t equals = word.find('=');
+    const std::size_t equals = word.find('='), comma = word.find(',');
     const Known& known = find(word.substr(0, equals));
-    const std::string text = equals == std::string::npos ? "" : word.substr(equals + 1);
-    std::int64_t n = 0;
-    const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), n);
-    if (error != std::errc() || stop != text.data() + text.size() || n < 1)
+    const auto n = equals < comma ? number(word.substr(equals + 1, comma - equals - 1), 1) : std::nullopt;
+    if (!n)
       throw InputError(concat("--inject: \"", word, "\" needs a number from 1, as in ", known.name, "=5"));
+    if (comma != std::string::npos) {
+      const bool names_one = word.compare(comma, kRank.size(), kRank) == 0;
+      const auto whose = names_one ? number(word.substr(comma + kRank.size()), 0) : std::nullopt;
+      if (!whose)
+        throw InputError(
+            concat("--inject: \"", word, "\" may end with a rank, as in ", known.name, "=5,rank=1"));
+      if (*whose != rank) continue;
+    }
     if (known.steps)
-      (faults.*known.steps).insert(n);
+      (faults.*known.steps).insert(*n);
     else
-      faults.*known.once = n;
+      faults.*known.once = *n;
   }
   return faults;
+}
+
+void strike_before(const Faults& faults, std::int64_t step, const comm::World& world) {
+  if (faults.throw_at_step.count(step)) throw Error(concat("an injected error before step ", step));
+  if (!faults.sleep_at_step.count(step)) return;
+  while (world.failure().empty()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  throw Error(world.failure());
 }
 
 std::string fault_reference() {
   std::string text;
   for (const Known& k : kKnown) text += concat(text.empty() ? "" : "; ", k.name, "=N: ", k.meaning);
-  return text;
+  return text + "; with \",rank=R\" on that rank alone";
 }
 
 }  // namespace strata::train

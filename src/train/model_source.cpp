@@ -25,7 +25,7 @@ ModelSource open_step(const std::string& folder, const Words& overrides) {
   s.folder = folder;
   s.step = opened.step();
   load_config_text(s.config, opened.text(kConfig), folder + "/" + kConfig, overrides);
-  s.weights = checkpoint::named_weights(opened.file("model.safetensors"));
+  s.weights = checkpoint::named_weights(checkpoint::WeightSet(opened.weights_path()));
   return s;
 }
 

@@ -15,7 +15,7 @@ bool is_free(const std::string& path) {
   constexpr const char* kFree[] = {"run.name",        "run.output_dir", "training.eval_", "data.train",
                                    "data.validation", "data.tokenizer", "recompute.",     "backend.",
                                    "checkpoint.",     "resilience.",    "logging.",       "model_type",
-                                   "optimizer.use_", "parallel."};
+                                   "profile.",        "optimizer.use_", "parallel."};
   return std::any_of(std::begin(kFree), std::end(kFree),
                      [&](const char* prefix) { return path.starts_with(prefix); });
 }

@@ -8,6 +8,7 @@
 #include "base/config_changes.h"
 #include "base/log.h"
 #include "checkpoint/async_saver.h"
+#include "checkpoint/open_on_all.h"
 #include "kernels/jobs.h"
 #include "train/checkpointing.h"
 #include "train/evaluate.h"
@@ -15,12 +16,14 @@
 #include "train/layout.h"
 #include "train/metrics.h"
 #include "train/model_source.h"
+#include "train/profile.h"
 #include "train/resume.h"
 #include "train/run_text.h"
 #include "train/spikes.h"
 #include "train/step_metrics.h"
 #include "train/stop.h"
 #include "train/throughput.h"
+#include "train/watchdog.h"
 #include "train/weights.h"
 
 namespace strata::train {
@@ -78,8 +81,9 @@ class Run {
         folder_(folder),
         store_(store),
         stop_(stop),
-        saver_(store, config.checkpoint.async_save),
+        saver_(store, config.checkpoint.async_save, &mesh.all()),
         trainer_(config, device_, mesh),
+        profile_(trainer_, config.run.folder() + "/profile"),
         spikes_(config.resilience.spike_window),
         steps_(config.training.iterations()) {}
 
@@ -120,9 +124,13 @@ class Run {
     }
     while (progress_.step < steps_ && !must_stop()) {
       const Clock::time_point begin = Clock::now();
+      strike_before(options_.faults, progress_.step + 1, mesh_.world());
+      profile_.begin(progress_.step + 1);
       const StepResult r = step();
+      profile_.end();
       const std::int64_t done = progress_.step - first;
       report(r, seconds_since(begin), seconds_since(start) / double(done) * double(steps_ - progress_.step));
+      for (const std::string& line : profile_.finish(false)) log::info(line);
       check_skips(r);
       progress_.evaluation_due = is_due(config_.training.eval_interval) && !data_.validation.empty();
       if (progress_.evaluation_due) evaluate();
@@ -133,6 +141,7 @@ class Run {
   }
 
   void conclude() {
+    for (const std::string& line : profile_.finish(true)) log::info(line);
     attempt([&] { saver_.finish(); });
     if (std::max(resumed_, saver_.durable_step()) != progress_.step) save();
     saver_.finish();
@@ -368,6 +377,7 @@ class Run {
   std::optional<Throughput> throughput_;
   device::Device device_;
   Trainer trainer_;
+  Profile profile_;
   SpikeDetector spikes_;
   Progress progress_;
   std::int64_t steps_;
@@ -379,6 +389,10 @@ class Run {
 void run(const RunConfig& config, const std::vector<ValueOrigin>& origins, const RunOptions& options,
          comm::World& world) {
   const comm::Mesh mesh(world, mesh_shape(config, world.size()));
+  const Watchdog watchdog(mesh, {.seconds = config.resilience.watchdog_seconds,
+                                 .grace = 1,
+                                 .say = log::error,
+                                 .last = options.last_resort});
   const bool first = world.rank() == 0;
   StopRequests stop(first ? std::optional(config.run.folder()) : std::nullopt,
                     first ? config.resilience.exit_duration_in_mins : std::nullopt);
@@ -387,18 +401,17 @@ void run(const RunConfig& config, const std::vector<ValueOrigin>& origins, const
   if (first) folder.emplace(config);
   checkpoint::CheckpointStore store(config.checkpoint.folder(config.run.folder()), config.checkpoint.keep());
   std::optional<checkpoint::Opened> from;
-  if (first && !options.overwrite)
-    from = find_start(config, data.fingerprint, *folder, store, options.allow_changes, log::warn);
-  // The others take the first rank's word.
-  const std::string start = comm::gather_texts(mesh.all(), from ? from->folder() : "")[0];
-  if (!first && !start.empty()) from = checkpoint::open_checkpoint(start, checkpoint::Check::Sizes);
+  if (!options.overwrite)
+    from = checkpoint::open_on_all(mesh.all(), [&] {
+      return find_start(config, data.fingerprint, *folder, store, options.allow_changes, log::warn);
+    });
   std::optional<ModelSource> source;
   if (!from && config.checkpoint.load) source = open_loaded(*config.checkpoint.load);
   if (source && options.overwrite) check_kept(*source, store);
   Run r(config, origins, options, mesh, std::move(data), folder ? &*folder : nullptr, store, stop);
   if (source) r.load(*source);
   if (from) r.take_up(*from);
-  mesh.all().barrier("start");
+  mesh.all().barrier("the start of the run");
   // Only now, with all memory at hand, is anything of an earlier run given up.
   if (first && options.overwrite) store.remove_all();
   if (first) folder->describe(config, origins);

@@ -1,5 +1,7 @@
 // A whole training run: data, steps, validation, checkpoints, progress for people and metrics for programs.
 #pragma once
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "base/json_config.h"
@@ -12,7 +14,9 @@ namespace strata::train {
 struct RunOptions {
   bool overwrite = false;      // start anew: what an earlier run left in the folder is removed
   bool allow_changes = false;  // go on from a checkpoint that was made with other hyper-parameters or data
-  Faults faults = {};
+  Faults faults = {};          // of this rank
+  // Ends this process, where the run's error could not: a rank hangs beside others in it.
+  std::function<void(const std::string&)> last_resort = {};
 };
 
 // Trains to config.training.iterations() steps; check_trainable(config) has passed. Goes on from the newest

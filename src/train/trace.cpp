@@ -131,11 +131,12 @@ class Tracer {
 
 }  // namespace
 
-TraceTensors trace(Trainer& trainer, const RunConfig& config, const HostBatch& batch, std::int64_t steps) {
+TraceTensors trace(Trainer& trainer, const RunConfig& config, const HostBatch& batch, std::int64_t steps,
+                   Seen what) {
   const Tracer tracer(trainer, batch);
   Collector seen(trainer.device());
   trainer.reset_loads();
-  const StepResult first = trainer.gradients(batch, &seen);
+  const StepResult first = trainer.gradients(batch, what == Seen::Everything ? &seen : nullptr);
   trainer.gather_gradients();
   TraceTensors mine;
   tracer.add_observed(mine, seen);

@@ -35,7 +35,9 @@ Trainer::Trainer(const RunConfig& config, device::Device& device, const comm::Me
              .holders = {},
              .pipeline_rank = mesh.pipeline_rank()};
   find_holders();
-  store_.allocate(device, config.precision.dtype(), use == Use::Training, groups_.shards());
+  Shards shards = groups_.shards();
+  shards.bucket_size = config.parallel.ddp_bucket_size;
+  store_.allocate(device, config.precision.dtype(), use == Use::Training, shards);
   for (const auto& stage : stages_) stage->allocate(device);
   store_.initialize(std::uint64_t(config.run.seed));
   if (use == Use::Training)
@@ -61,6 +63,12 @@ void Trainer::add_stages() {
   }
   executor_ = std::make_unique<pipeline::Executor>(device_, mesh_.pipeline(), config_.model,
                                                    config_.precision.dtype(), ranges, std::move(stages));
+}
+
+std::vector<model::StageRange> Trainer::stages() const {
+  std::vector<model::StageRange> ranges;
+  for (const auto& stage : stages_) ranges.push_back(stage->range());
+  return ranges;
 }
 
 // Which pipeline ranks have a parameter too is asked, not derived: whoever adds it under the same name has
@@ -157,8 +165,16 @@ StepResult Trainer::gradients(const HostBatch& global, Observer* observer) {
                   .counts = model::count(global),
                   .tape = tape_options(observer),
                   .stage = {.recompute_layers = config_.recompute.granularity == Granularity::Full},
-                  .on_losses = [&](const model::Losses& l) { add_losses(l, with_tokens); }});
+                  .on_losses = [&](const model::Losses& l) { add_losses(l, with_tokens); },
+                  .on_gradients = [this](int layer) { begin_sums(layer); }});
   return reduce(global);
+}
+
+// Gradients of this layer, and of those above it, are complete: their sums begin while backward goes on.
+void Trainer::begin_sums(int layer) {
+  if (!config_.parallel.overlap_grad_reduce) return;
+  for (std::size_t i = 0; i < store_.buckets().size(); ++i)
+    if (store_.buckets()[i].layer == layer) optimizer_->reduction().begin(i);
 }
 
 // Sums over ranks: gradients, losses, expert loads.
@@ -166,7 +182,8 @@ StepResult Trainer::reduce(const HostBatch& global) {
   std::vector<comm::Pending> sums;
   sums.push_back(mesh_.all().all_reduce(device_.compute(), losses_, "losses"));
   for (const auto& [layer, moe] : moes_)
-    sums.push_back(mesh_.data().all_reduce(device_.compute(), moe->load(), "expert loads"));
+    sums.push_back(
+        mesh_.data().all_reduce(device_.compute(), moe->load(), concat("expert loads of layer ", layer)));
   optimizer_->reduce_gradients();
   for (comm::Pending& sum : sums) sum.wait(device_.compute());
   StepResult result;

@@ -55,11 +55,16 @@ class Trainer {
 
   // Expert loads count from zero again.
   void reset_loads();
+  // Sees the actions of gradients(); null: nobody.
+  void observe(pipeline::ActionObserver* observer) { executor_->observe(observer); }
 
   device::Device& device() { return device_; }
   const comm::Mesh& mesh() const { return mesh_; }
   const RunConfig& config() const { return config_; }
   const optim::ReductionGroups& groups() const { return groups_; }
+  const pipeline::Wires& wires() const { return executor_->wires(); }
+  // This rank's, in the model's order.
+  std::vector<model::StageRange> stages() const;
   ParameterStore& store() { return store_; }
   // This rank's MoE layers: the layer's number, multi-token prediction's last.
   const std::map<int, nn::Moe*>& moes() const { return moes_; }
@@ -82,6 +87,7 @@ class Trainer {
   void find_holders();
   Tape::Options tape_options(Observer* observer) const;
   void add_losses(const model::Losses& losses, bool with_tokens);
+  void begin_sums(int layer);
   StepResult reduce(const HostBatch& global);
 
   std::unique_ptr<Alone> alone_;

@@ -38,7 +38,7 @@ TEST(BadConfig, NotJson) {
   EXPECT_EQ(
       load_error(R"({"modle": {}})"),
       "c.json: modle is an unknown key (with value {}), nearest is model, allowed here are model, router, "
-      "model_type, run, data, parallel, backend, logging and 7 more: strata config --reference");
+      "profile, model_type, run, data, parallel, backend and 8 more: strata config --reference");
   EXPECT_EQ(load_error("{'run': {}}"),
             "c.json:1:2: not valid JSON: invalid literal; expected string literal");
   EXPECT_EQ(load_error(R"({"run": {"name": tru}})"), "c.json:1:21: not valid JSON: invalid literal");
@@ -60,10 +60,11 @@ TEST(BadConfig, UnknownKey) {
       R"(c.json: run."se\ned\u0001" is an unknown key (with value 5), nearest is run.seed, allowed here are name, output_dir, seed)");
   EXPECT_EQ(
       load_error(edited(R"("optimizer")", R"("optimiser")")),
-      R"(c.json: optimiser is an unknown key (with value {"lr": 0.003}), nearest is optimizer, allowed here are optimizer, router, model, training, precision, parallel, data, recompute and 7 more: strata config --reference)");
-  EXPECT_EQ(load_error(edited(R"("run": {)", R"("profile": {}, "run": {)")),
-            "c.json: profile is an unknown key (with value {}), allowed here are model, router, parallel, run, "
-            "training, optimizer, precision, logging and 7 more: strata config --reference");
+      R"(c.json: optimiser is an unknown key (with value {"lr": 0.003}), nearest is optimizer, allowed here are optimizer, router, profile, model, training, precision, parallel, data and 8 more: strata config --reference)");
+  EXPECT_EQ(
+      load_error(edited(R"("run": {)", R"("wandb": {}, "run": {)")),
+      "c.json: wandb is an unknown key (with value {}), allowed here are run, data, model, backend, router, "
+      "training, parallel, logging and 8 more: strata config --reference");
 }
 
 TEST(BadConfig, SizesThatAreTooLargeTogether) {
@@ -283,7 +284,7 @@ TEST(BadConfig, CommandLine) {
       "command line: model.hidden_size.x cannot be set, because model.hidden_size is 32 and not an object");
   EXPECT_EQ(
       load_error(kSample, {"modle.hidden_size=3"}),
-      R"(command line: modle is an unknown key (with value {"hidden_size": 3}), nearest is model, allowed here are model, router, model_type, run, data, parallel, backend, logging and 7 more: strata config --reference)");
+      R"(command line: modle is an unknown key (with value {"hidden_size": 3}), nearest is model, allowed here are model, router, profile, model_type, run, data, parallel, backend and 8 more: strata config --reference)");
   EXPECT_EQ(load_error(kSample, {"model.hidden_size=null"}),
             "c.json: model.hidden_size is required: an integer from 1 to 16777216");
   EXPECT_EQ(load_error(kSample, {R"(model={"a":1,})"}),
@@ -310,6 +311,22 @@ TEST(BadConfig, CommandLine) {
     EXPECT_EQ(load_error(kSample, {std::string("logging.tensorboard_dir=") + folder}),
               std::string("command line: logging.tensorboard_dir \"") + folder +
                   "\" is no folder inside the run's, such as events, nor an absolute path");
+  EXPECT_EQ(load_error(kSample, {"profile.steps=[3]"}),
+            "command line: profile.steps has 1 entry: the first and the last step, such as [10, 12]");
+  EXPECT_EQ(load_error(kSample, {"profile.steps=[1, 2, 3]"}),
+            "command line: profile.steps has 3 entries: the first and the last step, such as [10, 12]");
+  EXPECT_EQ(load_error(kSample, {"profile.steps=[12, 10]"}),
+            "command line: profile.steps ends with 10, before its first step 12");
+  EXPECT_EQ(load_error(kSample, {"profile.steps=[0, 1]"}),
+            "command line: profile.steps[0] is 0, allowed is an integer from 1 to 1000000000000000");
+  EXPECT_EQ(load_error(kSample, {"profile.ranks=[0]"}),
+            "command line: profile.ranks is [0], but the key is allowed only when steps is set");
+  EXPECT_EQ(load_error(kSample, {"profile.steps=[1, 2]", "profile.ranks=[]"}),
+            "command line: profile.ranks is empty: name a rank, or leave the key out for all");
+  EXPECT_EQ(load_error(kSample, {"profile.steps=[1, 2]", "profile.ranks=[1, 0, 1]"}),
+            "command line: profile.ranks names 1 twice");
+  EXPECT_EQ(load_error(kSample, {"profile.steps=[1, 2]", "profile.ranks=[-1]"}),
+            "command line: profile.ranks[0] is -1, allowed is an integer from 0 to 1000000");
   EXPECT_EQ(load_error(kSample, {"logging.peak_flops=999999"}),
             "command line: logging.peak_flops is 999999, allowed is 0 or a number of at least 1e6");
 }

@@ -136,6 +136,9 @@ TEST(Trainable, NeedsDataAndAScheduleThatFits) {
             "lr_schedule.lr_wsd_decay_iters 20 and lr_warmup_iters 10 together exceed the 29 steps of the "
             "schedule");
   EXPECT_EQ(train_error({"training.train_iters=30"}), "");
+  EXPECT_EQ(train_error({"profile.steps=[100, 200]"}), "");
+  EXPECT_EQ(train_error({"profile.steps=[101, 200]"}),
+            "profile.steps begins with step 101, behind the 100 steps of the run");
   EXPECT_EQ(train_error({"training.train_iters=9", "lr_schedule={\"lr_warmup_iters\": 10}"}), "");
 }
 

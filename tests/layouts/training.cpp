@@ -152,6 +152,23 @@ TEST(Layouts, AreTheSameWithAndWithoutADistributedOptimizer) {
     EXPECT_TRUE(t.values == whole.weights.at(name).values) << name;
 }
 
+// Layer by layer while backward goes on, in small buckets or large ones: the order of additions is the same.
+TEST(Layouts, GradientsMayBeSummedEarly) {
+  train::RunConfig config = small_run();
+  const std::vector<HostBatch> text = text_batches(3, 8, 16);
+  for (const Layout& l : {kInterleaved, kMixed, kExperts}) {
+    config.parallel.overlap_grad_reduce = false;
+    config.parallel.ddp_bucket_size = 1;
+    const Outcome late = run(config, l, text);
+    config.parallel.overlap_grad_reduce = true;
+    const Outcome early = run(config, l, text);
+    EXPECT_EQ(worst(early, late), 0);
+    for (const auto& [name, t] : early.weights) EXPECT_TRUE(t.values == late.weights.at(name).values) << name;
+    config.parallel.ddp_bucket_size = 1 << 30;
+    expect_equal(run(config, l, text), early, 1e-12, "one bucket");
+  }
+}
+
 // Five, one, no and two labels that count on four ranks; the third rank's micro-batch is masked altogether.
 TEST(Layouts, CountTheLabelsOfTheWholeBatch) {
   train::RunConfig config = small_run();

@@ -69,22 +69,31 @@ class Rank {
   void train(const HostBatch& batch, Together& together, std::mutex& mutex) {
     const std::vector<HostBatch> rows = rows_of(batch);
     ModelResult r;
+    std::map<int, Values> complete;  // gradients of a layer when they were said to be
     const auto scalar = [&](const Var& v) {
       return v.value.defined() ? to_host(device_, v.value, "test").at(0) : 0;
     };
     store_.zero_grads();
-    executor_->run(make_schedule(layout_.kind, layout_.ranks, layout_.stages_per_rank, int(rows.size())),
-                   {.micro_batches = rows,
-                    .counts = model::count(batch),
-                    .tape = run_.tape,
-                    .stage = {.recompute_layers = run_.recompute_layers},
-                    .on_losses = [&](const model::Losses& l) {
-                      r.lm_loss += scalar(l.lm);
-                      r.mtp_loss += scalar(l.mtp);
-                      for (const Var& aux : l.aux) r.aux_loss += scalar(aux);
-                    }});
+    executor_->run(
+        make_schedule(layout_.kind, layout_.ranks, layout_.stages_per_rank, int(rows.size())),
+        {.micro_batches = rows,
+         .counts = model::count(batch),
+         .tape = run_.tape,
+         .stage = {.recompute_layers = run_.recompute_layers},
+         .on_losses =
+             [&](const model::Losses& l) {
+               r.lm_loss += scalar(l.lm);
+               r.mtp_loss += scalar(l.mtp);
+               for (const Var& aux : l.aux) r.aux_loss += scalar(aux);
+             },
+         .on_gradients =
+             [&](int layer) { EXPECT_TRUE(complete.emplace(layer, gradients_of(layer)).second); }});
     for (const auto& [name, found] : store_.by_name())
       if (found.parameter) r.grads[name] = to_host(device_, found.grad(), "test");
+    for (const auto& [layer, grads] : complete)
+      for (const auto& [name, g] : grads)
+        EXPECT_TRUE(g == r.grads.at(name)) << name << " changed after layer " << layer << " was complete";
+    expect_all_complete(complete);
     const std::lock_guard lock(mutex);
     together.add(r);
     together.bytes += pipeline_->traffic().bytes;
@@ -109,6 +118,20 @@ class Rank {
   const pipeline::Wires& wires() const { return executor_->wires(); }
 
  private:
+  Values gradients_of(int layer) {
+    Values grads;
+    for (const auto& [name, found] : store_.by_name())
+      if (found.parameter && found.parameter->layer == layer)
+        grads[name] = to_host(device_, found.grad(), "test");
+    return grads;
+  }
+  void expect_all_complete(const std::map<int, Values>& complete) {
+    for (const Parameter& p : store_.parameters())
+      if (p.layer >= 0) {
+        EXPECT_TRUE(complete.count(p.layer)) << "layer " << p.layer;
+      }
+  }
+
   const model::ModelConfig& config_;
   const Layout& layout_;
   const ModelRun& run_;

@@ -231,7 +231,7 @@ CutResult run_cut(const model::ModelConfig& config, const HostBatch& batch, int 
   }
   const std::vector<residual::Item> leaves = received.items;
   high.stage.layers(second, received, micro, counts, stage_options, high_aux);
-  const model::Losses losses = high.stage.close(second, received, micro, counts, high_aux);
+  const model::Losses losses = high.stage.close(second, received, micro, counts, stage_options, high_aux);
   high.stage.backward(second, losses, run.when);
 
   for (const Var& aux : low_aux) first.seed(aux, 1);

@@ -50,6 +50,41 @@ TEST_F(Checkpoint, InspectsOne) {
             "optimizer.safetensors: 0 tensors, 0 values (none), 40 bytes\n");
 }
 
+TEST_F(Checkpoint, InspectsAndVerifiesFilesOfTwoRanks) {
+  checkpoint::Snapshot s;
+  s.step = 30;
+  const auto tensor = [](const char* name, Dims dims) {
+    return checkpoint::HostTensor{name, DType::Float32, dims, std::vector<std::byte>(4 * dims.numel())};
+  };
+  s.files["model-00002-of-00002.safetensors"] = {tensor("norm", {3})};
+  s.files["optimizer-00001-of-00002.safetensors"] = {tensor("m.norm", {2})};
+  s.files["optimizer-00002-of-00002.safetensors"] = {tensor("m.norm", {1})};
+  s.files["optimizer-00001-of-00002.safetensors"][0].cut = {0, {3}};
+  s.files["optimizer-00002-of-00002.safetensors"][0].cut = {2, {3}};
+  checkpoint::CheckpointStore(place.path("ck"), {}).save(s);
+  const Outcome o = checkpoint({"inspect", "ck/step_00000030"});
+  EXPECT_EQ(o.out,
+            "ck/step_00000030: step 30\n"
+            "optimizer: 2 files, 3 values, 332 bytes\n"
+            "\n"
+            "model-00002-of-00002.safetensors: 1 tensors, 3 values (3 F32), 116 bytes\n"
+            "  F32  [3]                  norm\n"
+            "\n"
+            "optimizer-00001-of-00002.safetensors: 1 tensors, 2 values (2 F32), 168 bytes\n"
+            "  F32  [2] from 0 of [3]    m.norm\n"
+            "\n"
+            "optimizer-00002-of-00002.safetensors: 1 tensors, 1 values (1 F32), 164 bytes\n"
+            "  F32  [1] from 2 of [3]    m.norm\n");
+  const Json j = Json::parse(checkpoint({"inspect", "ck/step_00000030", "--json"}).out);
+  EXPECT_EQ(j["files"]["optimizer-00002-of-00002.safetensors"]["tensors"]["m.norm"]["piece"],
+            Json::parse(R"({"offset":2,"of":[3]})"));
+  EXPECT_EQ(checkpoint({"verify", "ck/step_00000030"}).out, "ck/step_00000030: sound, step 30, 3 files\n");
+  std::filesystem::remove(place.path("ck/step_00000030/optimizer-00001-of-00002.safetensors"));
+  const Outcome damaged = checkpoint({"verify", "ck/step_00000030"});
+  EXPECT_EQ(damaged.status, 1);
+  EXPECT_EQ(damaged.out, "ck/step_00000030: damaged: optimizer-00001-of-00002.safetensors is missing\n");
+}
+
 TEST_F(Checkpoint, InspectsAsJson) {
   const Outcome o = checkpoint({"inspect", "ck/step_00000020", "--json"});
   EXPECT_EQ(o.status, 0) << o.err;

@@ -99,6 +99,38 @@ TEST(Plan, GroupsAndVariantsAddUp) {
   }
 }
 
+TEST(Plan, TellsWhatARankOfSeveralHoldsAndSends) {
+  const std::vector<std::string> words{"plan",    kTiny,
+                                       "--set",   "parallel.pipeline_model_parallel_size=2",
+                                       "--set",   "parallel.expert_model_parallel_size=2",
+                                       "--set",   "training.micro_batch_size=1",
+                                       "--world", "4"};
+  const Outcome text = Workplace().strata(words);
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_NE(text.out.find("\n4 ranks: pipeline 2 x data 2, experts over 2; schedule 1f1b, 2 micro-batches on "
+                          "each, bubble 33.3%\n"),
+            std::string::npos)
+      << text.out;
+  auto with_json = words;
+  with_json.push_back("--json");
+  const auto j = nlohmann::json::parse(Workplace().strata(with_json).out).at("layout");
+  EXPECT_EQ(j.at("pipeline_ranks").size(), 2u);
+  EXPECT_EQ(j.at("pipeline_ranks")[0].at("stages"),
+            nlohmann::json::parse(R"([{"first": 0, "last": 1, "embedding": true, "head": false}])"));
+  EXPECT_EQ(j.at("pipeline_ranks")[1].at("in_flight"), 1);
+  EXPECT_GT(j.at("pipeline_ranks")[1].at("bytes_sent_per_step").at("all_to_all"), 0);
+  // b_0 and the block that ends there, in float32.
+  EXPECT_EQ(j.at("cuts"), nlohmann::json::parse(R"([{"stage": 1, "from": 0, "to": 1, "forward_bytes": 4096,
+                                                     "backward_bytes": 4096}])"));
+  EXPECT_FALSE(nlohmann::json::parse(Workplace().strata({"plan", kTiny, "--json"}).out).contains("layout"));
+  const Outcome wrong =
+      Workplace().strata({"plan", kTiny, "--world", "3", "--set", "parallel.pipeline_model_parallel_size=2"});
+  EXPECT_EQ(wrong.status, 2);
+  EXPECT_EQ(wrong.err,
+            "strata: plan: --world is 3, allowed is a multiple of 2: parallel.pipeline_model_parallel_size 2 "
+            "times expert_model_parallel_size 1\n");
+}
+
 TEST(Plan, KeepsTheConfiguredVariantAndCountsMultiTokenPrediction) {
   const auto j = nlohmann::json::parse(
       Workplace().strata({"plan", kTiny, "--json", "--set", "model.num_nextn_predict_layers=1"}).out);

@@ -10,6 +10,8 @@ namespace {
 
 using Words = std::vector<std::string>;
 
+const std::string kTiny = STRATA_SOURCE_DIR "/configs/tiny.json";
+
 Outcome schedule(Words options) {
   const Workplace place;
   options.insert(options.begin(), "schedule");
@@ -61,6 +63,23 @@ TEST(ScheduleCommand, PrintsTheGrid) {
   }
 }
 
+// Four sequences in micro-batches of one: two for each of two data-parallel ranks.
+TEST(ScheduleCommand, TakesAConfiguration) {
+  const Words config{kTiny, "--set", "training.micro_batch_size=1", "--set",
+                     "parallel.pipeline_model_parallel_size=2"};
+  const Words options{"--schedule", "1f1b", "--pipeline", "2", "--micro-batches"};
+  const auto with = [](Words words, const Words& more) {
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  const Outcome four = schedule(config);
+  EXPECT_EQ(four.status, 0) << four.err;
+  EXPECT_EQ(four.out, schedule(with(options, {"4"})).out);
+  EXPECT_EQ(schedule(with(config, {"--world", "4"})).out, schedule(with(options, {"2"})).out);
+  EXPECT_EQ(schedule(with(config, {"--set", "parallel.expert_model_parallel_size=2"})).out,
+            schedule(with(options, {"2"})).out);
+}
+
 TEST(ScheduleCommand, PrintsJson) {
   const Outcome o =
       schedule({"--schedule", "zero_bubble", "--pipeline", "2", "--micro-batches", "3", "--json"});
@@ -93,9 +112,9 @@ struct Wrong {
 };
 
 const Wrong kWrong[] = {
-    {{}, "schedule: --schedule is required"},
-    {{"--schedule", "1f1b"}, "schedule: --pipeline is required"},
-    {{"--schedule", "1f1b", "--pipeline", "2"}, "schedule: --micro-batches is required"},
+    {{}, "schedule: --schedule or CONFIG is required"},
+    {{"--schedule", "1f1b"}, "schedule: --pipeline or CONFIG is required"},
+    {{"--schedule", "1f1b", "--pipeline", "2"}, "schedule: --micro-batches or CONFIG is required"},
     {{"--schedule", "zerobubble", "--pipeline", "2", "--micro-batches", "3"},
      "schedule: --schedule is \"zerobubble\", nearest is zero_bubble, allowed is \"gpipe\", \"1f1b\", "
      "\"interleaved\" or \"zero_bubble\""},
@@ -116,8 +135,14 @@ const Wrong kWrong[] = {
      "forwards "
      "that can be shown"},
     {{"--schedule", "1f1b", "--pipeline", "2", "--micro-batches", "3", "--micro-batch", "2"},
-     "schedule: --micro-batch is not an option, nearest is --micro-batches, there are --help, --schedule, "
-     "--pipeline, --virtual, --micro-batches, --json"},
+     "schedule: --micro-batch is not an option, nearest is --micro-batches, there are --help, --set, "
+     "--world, --schedule, --pipeline, --virtual, --micro-batches, --json"},
+    {{kTiny, "--schedule", "1f1b"}, "schedule: CONFIG excludes --schedule"},
+    {{"--world", "2", "--schedule", "1f1b", "--pipeline", "2", "--micro-batches", "3"},
+     "schedule: --world requires CONFIG"},
+    {{kTiny, "--world", "3", "--set", "parallel.expert_model_parallel_size=2"},
+     "schedule: --world is 3, allowed is a multiple of 2: parallel.pipeline_model_parallel_size 1 times "
+     "expert_model_parallel_size 2"},
 };
 
 TEST(ScheduleCommand, WrongOptionsAreToldInOneSentence) {

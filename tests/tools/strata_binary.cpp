@@ -21,6 +21,12 @@ std::string content(const std::filesystem::path& file) {
   return bytes.str();
 }
 
+std::vector<std::string> with_binary(const std::vector<std::string>& arguments) {
+  std::vector<std::string> words{STRATA_BINARY};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  return words;
+}
+
 }  // namespace
 
 Workplace::Workplace() {
@@ -32,22 +38,20 @@ Workplace::Workplace() {
 Workplace::~Workplace() { std::filesystem::remove_all(folder_); }
 
 Outcome Workplace::strata(const std::vector<std::string>& arguments) const {
-  return wait_for(start(arguments));
+  return command(with_binary(arguments));
 }
 
 Outcome Workplace::strata_killed(const std::vector<std::string>& arguments, int microseconds) const {
-  const int child = start(arguments);
+  const int child = start(with_binary(arguments));
   if (child == 0) return {};
   usleep(useconds_t(microseconds));
   kill(child, SIGKILL);
   return wait_for(child);
 }
 
-int Workplace::start(const std::vector<std::string>& arguments) const {
-  std::vector<std::string> words{STRATA_BINARY};
-  words.insert(words.end(), arguments.begin(), arguments.end());
+int Workplace::start(const std::vector<std::string>& words) const {
   std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
+  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.data()));
   argv.push_back(nullptr);
 
   const std::string out = path(".out"), err = path(".err");
@@ -58,9 +62,9 @@ int Workplace::start(const std::vector<std::string>& arguments) const {
   posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
   pid_t child = 0;
-  const int failure = posix_spawn(&child, STRATA_BINARY, &actions, nullptr, argv.data(), environ);
+  const int failure = posix_spawnp(&child, argv[0], &actions, nullptr, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
-  EXPECT_EQ(failure, 0) << "cannot start " << STRATA_BINARY;
+  EXPECT_EQ(failure, 0) << "cannot start " << words[0];
   return failure == 0 ? child : 0;
 }
 

@@ -21,14 +21,15 @@ class Workplace {
   Outcome strata(const std::vector<std::string>& arguments) const;
   // The same, ended by SIGKILL if it still runs after so many microseconds.
   Outcome strata_killed(const std::vector<std::string>& arguments, int microseconds) const;
+  // Another program, found in PATH; begun, and waited for, in two.
+  Outcome command(const std::vector<std::string>& words) const { return wait_for(start(words)); }
+  int start(const std::vector<std::string>& words) const;  // its process id; 0: none
+  Outcome wait_for(int child) const;
   void write(const std::string& file, const std::string& text) const;
   std::string read(const std::string& file) const;
   std::string path(const std::string& file) const { return (folder_ / file).string(); }
 
  private:
-  int start(const std::vector<std::string>& arguments) const;  // the child's process id; 0: none
-  Outcome wait_for(int child) const;
-
   std::filesystem::path folder_;
 };
 

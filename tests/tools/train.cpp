@@ -167,5 +167,20 @@ TEST_F(Train, StopsAtALossThatIsNoNumber) {
   EXPECT_TRUE(lines[1].at("lm loss").is_string()) << lines[1];
 }
 
+TEST_F(Train, TellsWhereTheTimeOfNamedStepsWent) {
+  const Outcome o = train({"--set", "training.train_iters=4", "--set", "profile.steps=[2, 9]"});
+  ASSERT_EQ(o.status, 0) << o.err;
+  EXPECT_NE(o.err.find("info: where the time of steps 2 to 4 went, by rank:\n"), std::string::npos) << o.err;
+  const Json summary = Json::parse(place.read("runs/tiny/profile/summary.json"));
+  EXPECT_EQ(summary.at("steps"), Json({2, 4}));
+  std::set<std::string> steps;
+  const Json timeline = Json::parse(place.read("runs/tiny/profile/timeline.json"));
+  for (const Json& e : timeline.at("traceEvents"))
+    if (e.value("cat", "") == "step") steps.insert(e.at("name"));
+  EXPECT_EQ(steps, (std::set<std::string>{"step 2", "step 3", "step 4"}));
+  ASSERT_EQ(train({"--set", "training.train_iters=4", "--set", "run.name=plain"}).status, 0);
+  EXPECT_EQ(numbers("runs/tiny"), numbers("runs/plain")) << "watching changes nothing";
+}
+
 }  // namespace
 }  // namespace strata::test

@@ -32,8 +32,10 @@ TEST(Usage, EveryCommandDescribesItsOptions) {
       {"trace",
        {"--config", "--weights", "--batch", "--out", "--steps", "--compare", "--tolerance", "--set"}},
       {"config", {"CONFIG", "--set", "--json", "--reference"}},
-      {"plan", {"CONFIG", "--set", "--json"}},
-      {"schedule", {"--schedule", "--pipeline", "--virtual", "--micro-batches", "--json"}},
+      {"plan", {"CONFIG", "--world", "--set", "--json"}},
+      {"verify-layout", {"CONFIG", "--layouts", "--steps", "--tolerance", "--set", "--json"}},
+      {"schedule",
+       {"CONFIG", "--world", "--set", "--schedule", "--pipeline", "--virtual", "--micro-batches", "--json"}},
       {"bench", {"step", "ops", "compare"}},
       {"generate",
        {"--config", "--weights", "--checkpoint", "--set", "--prompt", "--prompt-file", "--max-new-tokens",
@@ -61,11 +63,11 @@ struct WrongUsage {
 const WrongUsage kWrong[] = {
     {{}, "A subcommand is required, see strata --help"},
     {{"trian"},
-     "\"trian\" is not a command, nearest is train, there are train, trace, config, plan, schedule, bench, "
-     "generate, eval, checkpoint, prepare, plot"},
+     "\"trian\" is not a command, nearest is train, there are train, trace, config, verify-layout, plan, "
+     "schedule, bench, generate, eval, checkpoint, prepare, plot"},
     {{"plans", "c.json"},
-     "\"plans\" is not a command, nearest is plan, there are train, trace, config, plan, schedule, bench, "
-     "generate, eval, checkpoint, prepare, plot"},
+     "\"plans\" is not a command, nearest is plan, there are train, trace, config, verify-layout, plan, "
+     "schedule, bench, generate, eval, checkpoint, prepare, plot"},
     {{"train"}, "train: CONFIG is required"},
     {{"train", "none.json"}, "none.json: no such file"},
     {{"train", "a.json", "b.json"}, "train: nothing is expected where \"b.json\" stands"},

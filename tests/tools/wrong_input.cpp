@@ -309,7 +309,7 @@ TEST_F(WrongInput, CommandLines) {
        "generate: --config excludes --checkpoint"},
       {"unknown fault", "", "train c.json --inject nan@stp=3",
        "--inject: \"nan@stp\" is not a fault, nearest is nan@step, there are nan@step, spike@step, "
-       "term@step, kill@step, bitflip@checkpoint, term@save, kill@save, full@save"},
+       "term@step, kill@step, throw@step, sleep@step, bitflip@checkpoint, term@save, kill@save, full@save"},
       {"fault without a number", "", "train c.json --inject nan@step",
        "--inject: \"nan@step\" needs a number from 1, as in nan@step=5"},
       {"set without a value", "", "train c.json --set optimizer.lr",

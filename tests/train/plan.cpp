@@ -4,6 +4,7 @@
 #include "support/small_model.h"
 #include "support/test_device.h"
 #include "train/dry_run.h"
+#include "train/layout_plan.h"
 #include "train/step_metrics.h"
 #include "train/throughput.h"
 
@@ -210,6 +211,103 @@ TEST(Plan, LargeModelsArePlannedWithoutTheirMemory) {
   EXPECT_GT(parameters, std::int64_t(4) * 10'000'000'000);
   EXPECT_EQ(d.memory.use[int(device::Purpose::OptimizerState)].peak, 2 * (parameters - 23 * 64 * 4));
   EXPECT_GT(d.memory.snapshot, 2 * parameters);
+}
+
+struct Spread {
+  int pipeline, virtual_stages, data, expert;
+  std::optional<pipeline::ScheduleKind> schedule;
+  std::int64_t sequences;
+};
+
+RunConfig spread_run(const residual::Config& residual, const Spread& s) {
+  RunConfig c = run_of(residual);
+  c.model.n_routed_experts = 6;
+  c.training.micro_batch_size = 1, c.training.global_batch_size = s.sequences;
+  c.parallel.pipeline_model_parallel_size = s.pipeline;
+  c.parallel.virtual_pipeline_model_parallel_size = s.virtual_stages;
+  c.parallel.expert_model_parallel_size = s.expert;
+  c.parallel.pipeline_schedule = s.schedule;
+  return c;
+}
+
+// Of the first data-parallel rank of each stage: what a step held and sent.
+std::vector<train::RankPlan> measured(const RunConfig& config, const Spread& s) {
+  std::vector<train::RankPlan> ranks(s.pipeline);
+  const HostBatch batch =
+      small_batch(config.model, s.sequences, kLength, 1, config.data.reset_attention_mask);
+  comm::run_threads(s.pipeline * s.data, [&](comm::World& world) {
+    device::Device device;
+    const comm::Mesh mesh(world, {s.pipeline, s.data, s.expert});
+    train::Trainer trainer(config, device, mesh);
+    const train::Traffic before = train::sent(trainer);
+    train::StepObserver observer(device);
+    trainer.update(trainer.gradients(batch, &observer));
+    if (mesh.data_rank() != 0) return;
+    train::RankPlan& r = ranks[mesh.pipeline_rank()];
+    r.sent = train::sent(trainer) - before;
+    r.parameters = trainer.store().count();
+    r.memory.total = device.memory().total();
+    for (int p = 0; p < device::kPurposes; ++p) r.memory.use[p] = device.memory().use(device::Purpose(p));
+  });
+  return ranks;
+}
+
+const Spread kSpreads[] = {{2, 1, 1, 1, {}, 20},
+                           {2, 2, 2, 1, {}, 7},
+                           {4, 1, 1, 1, pipeline::ScheduleKind::ZeroBubble, 5},
+                           {2, 1, 2, 1, pipeline::ScheduleKind::GPipe, 24},
+                           {1, 1, 2, 1, {}, 4},
+                           {2, 1, 4, 2, {}, 8}};
+
+// Memory by purpose to the byte, and every byte that is sent; but for tokens that go to experts elsewhere,
+// since a plan spreads them evenly.
+TEST(Plan, RanksHoldAndSendWhatIsPlanned) {
+  for (const char* name : {"vanilla", "msar_block", "attnres_mhc"})
+    for (const Spread& s : kSpreads) {
+      const RunConfig config = spread_run(variant(name), s);
+      const train::LayoutPlan plan = train::plan_layout(config, s.pipeline * s.data);
+      const std::vector<train::RankPlan> run = measured(config, s);
+      for (int r = 0; r < s.pipeline; ++r) {
+        const std::string what =
+            concat(name, ", ", s.pipeline, " x ", s.data, ", ", s.sequences, " sequences, rank ", r);
+        EXPECT_EQ(plan.ranks[r].parameters, run[r].parameters) << what;
+        EXPECT_EQ(plan.ranks[r].sent.pipeline, run[r].sent.pipeline) << what;
+        EXPECT_EQ(plan.ranks[r].sent.reductions, run[r].sent.reductions) << what;
+        for (int p = 0; p < device::kPurposes; ++p) {
+          if (s.expert > 1 && device::Purpose(p) == device::Purpose::Activations) continue;
+          EXPECT_EQ(plan.ranks[r].memory.use[p].peak, run[r].memory.use[p].peak)
+              << what << ", " << device::name_of(device::Purpose(p));
+        }
+        if (s.expert > 1) continue;
+        EXPECT_EQ(plan.ranks[r].memory.total.peak, run[r].memory.total.peak) << what;
+      }
+    }
+}
+
+TEST(Plan, CutsAreWhatIsSentAcrossThem) {
+  for (const Spread& s : kSpreads) {
+    const train::LayoutPlan plan =
+        train::plan_layout(spread_run(variant("msar_block"), s), s.pipeline * s.data);
+    std::int64_t cuts = 0, sent = 0;
+    for (const train::CutPlan& c : plan.cuts) cuts += (c.forward + c.backward) * plan.micro_batches;
+    for (const train::RankPlan& r : plan.ranks) sent += r.sent.pipeline;
+    EXPECT_EQ(cuts, sent);
+    EXPECT_EQ(int(plan.cuts.size()), s.pipeline * s.virtual_stages - 1);
+  }
+}
+
+// Each of two ranks keeps half of the rows; the rest go there and back, and so do their gradients. Beside
+// them the number of rows for each expert.
+TEST(Plan, RowsToExpertsByHand) {
+  const Spread s{2, 1, 2, 2, {}, 6};
+  const RunConfig config = spread_run(variant("msar_block"), s);
+  const model::ModelConfig& m = config.model;
+  const std::int64_t rows = kLength * m.num_experts_per_tok / 2, counts = 4 * (m.n_routed_experts + 1);
+  const train::LayoutPlan plan = train::plan_layout(config, 4);
+  EXPECT_EQ(plan.micro_batches, 3);
+  EXPECT_EQ(plan.experts_bytes, 4 * rows * m.hidden_size * 4 + counts);
+  EXPECT_EQ(plan.ranks[0].sent.experts, 3 * plan.experts_bytes) << "one MoE layer of the first two";
+  EXPECT_EQ(plan.ranks[1].sent.experts, 3 * 2 * plan.experts_bytes);
 }
 
 TEST(Throughput, ShareIsModelFlopsOfThePeak) {

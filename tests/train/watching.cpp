@@ -86,10 +86,21 @@ TEST(Faults, WordsBecomeFaults) {
   EXPECT_EQ(f.full_at_save, std::nullopt);
 }
 
+TEST(Faults, OfOneRank) {
+  const std::vector<std::string> words{"kill@step=5,rank=2", "sleep@step=3"};
+  EXPECT_EQ(parse_faults(words, 2).kill_at_step, (std::set<std::int64_t>{5}));
+  EXPECT_TRUE(parse_faults(words, 1).kill_at_step.empty());
+  EXPECT_EQ(parse_faults(words, 1).sleep_at_step, (std::set<std::int64_t>{3}));
+  for (const char* word : {"nan@step=5,rank=", "nan@step=5,rank=x", "nan@step=5,ran=1", "nan@step=5,"})
+    EXPECT_EQ(message([&] { parse_faults({word}); }),
+              concat("--inject: \"", word, "\" may end with a rank, as in nan@step=5,rank=1"));
+}
+
 TEST(Faults, OtherWordsAreAnsweredWithTheNearest) {
-  EXPECT_EQ(message([] { parse_faults({"nan@stp=5"}); }),
-            "--inject: \"nan@stp\" is not a fault, nearest is nan@step, there are nan@step, spike@step, "
-            "term@step, kill@step, bitflip@checkpoint, term@save, kill@save, full@save");
+  EXPECT_EQ(
+      message([] { parse_faults({"nan@stp=5"}); }),
+      "--inject: \"nan@stp\" is not a fault, nearest is nan@step, there are nan@step, spike@step, "
+      "term@step, kill@step, throw@step, sleep@step, bitflip@checkpoint, term@save, kill@save, full@save");
   for (const char* word : {"nan@step", "nan@step=", "nan@step=0", "nan@step=5x", "nan@step=-1"})
     EXPECT_EQ(message([&] { parse_faults({word}); }),
               concat("--inject: \"", word, "\" needs a number from 1, as in nan@step=5"));

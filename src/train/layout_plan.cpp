@@ -1,0 +1,126 @@
+#include "train/layout_plan.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "comm/partial.h"
+#include "pipeline/schedule.h"
+#include "pipeline/validate.h"
+#include "train/layout.h"
+#include "train/step_metrics.h"
+
+namespace strata::train {
+namespace {
+
+pipeline::ScheduleReport report_of(const pipeline::ParallelSection& p, int micro_batches) {
+  return pipeline::validate(pipeline::make_schedule(
+      p.schedule(), p.ranks(), int(p.virtual_pipeline_model_parallel_size), micro_batches));
+}
+
+HostBatch zeros(const RunConfig& config, std::int64_t rows) {
+  const std::vector<std::int64_t> all(std::size_t(rows * config.training.seq_length), 0);
+  return {.rows = rows,
+          .length = config.training.seq_length,
+          .input_ids = all,
+          .labels = all,
+          .documents = config.data.reset_attention_mask ? all : std::vector<std::int64_t>()};
+}
+
+Memory memory_of(device::Device& device) {
+  Memory m{.use = {}, .total = device.memory().total(), .reserved = device.memory().reserved()};
+  for (int p = 0; p < device::kPurposes; ++p) m.use[p] = device.memory().use(device::Purpose(p));
+  return m;
+}
+
+class Rehearsal {
+ public:
+  Rehearsal(const RunConfig& config, LayoutPlan& plan) : config_(config), plan_(plan) {
+    const int data = plan.shape.data;
+    // As many as give the first data-parallel rank its micro-batches.
+    batch_ =
+        zeros(config, (std::int64_t(plan.micro_batches - 1) * data + 1) * config.training.micro_batch_size);
+    for (int r = 0; r < plan.shape.pipeline; ++r) present_.push_back(r * data);
+  }
+
+  void run() {
+    comm::run_threads(plan_.shape.pipeline, [&](comm::World& here) { rank_main(here); });
+  }
+
+ private:
+  void rank_main(comm::World& here) {
+    const auto world = comm::partial_world(here, present_, plan_.shape.world());
+    device::Device device({.mode = device::StreamMode::Dry, .guard = false, .fill_nan = false, .seed = 0});
+    const comm::Mesh mesh(*world, plan_.shape);
+    Trainer trainer(config_, device, mesh);
+    const Traffic before = sent(trainer);
+    StepObserver observer(device);
+    const StepResult step =
+        trainer.gradients(batch_, config_.logging.metrics_interval > 0 ? &observer : nullptr);
+    trainer.update(step);
+    RankPlan& plan = plan_.ranks[mesh.pipeline_rank()];
+    plan.stages = trainer.stages();
+    plan.parameters = trainer.store().count();
+    plan.memory = memory_of(device);
+    plan.sent = sent(trainer) - before;
+    if (here.rank() == 0) add_cuts(trainer.wires());
+  }
+
+  void add_cuts(const pipeline::Wires& wires) {
+    const DType compute = config_.precision.dtype();
+    const std::int64_t tokens = config_.training.micro_batch_size * config_.training.seq_length;
+    const int ranks = plan_.shape.pipeline;
+    for (int s = 1; s < wires.stages(); ++s) {
+      CutPlan cut{.stage = s, .from = (s - 1) % ranks, .to = s % ranks};
+      for (const residual::ItemSpec& item : wires.into(s)) {
+        std::int64_t elements = tokens;
+        for (const std::int64_t e : item.shape) elements *= e;
+        cut.forward += elements * size_of(compute);
+        cut.backward += elements * size_of(item.full_gradient ? acc_of(compute) : compute);
+      }
+      plan_.cuts.push_back(cut);
+    }
+  }
+
+  const RunConfig& config_;
+  LayoutPlan& plan_;
+  HostBatch batch_;
+  std::vector<int> present_;
+};
+
+int moe_layers(const model::ModelConfig& config, const RankPlan& rank) {
+  int count = 0;
+  for (const model::StageRange& r : rank.stages) {
+    for (int layer = r.first; layer < r.last; ++layer) count += config.is_moe_layer(layer);
+    count += r.head && config.has_mtp();
+  }
+  return count;
+}
+
+}  // namespace
+
+std::int64_t micro_batches(const RunConfig& config, int ranks) {
+  const std::int64_t all = config.training.batch_size() / config.training.micro_batch_size;
+  const std::int64_t data = mesh_shape(config, ranks).data;
+  return (all + data - 1) / data;
+}
+
+LayoutPlan plan_layout(const RunConfig& config, int ranks) {
+  LayoutPlan plan;
+  plan.shape = mesh_shape(config, ranks);
+  plan.schedule = config.parallel.schedule();
+  plan.micro_batches = int(micro_batches(config, ranks));
+  plan.ranks.resize(plan.shape.pipeline);
+  const pipeline::ScheduleReport report = report_of(config.parallel, plan.micro_batches);
+  plan.bubble = report.bubble;
+  for (int r = 0; r < plan.shape.pipeline; ++r) {
+    plan.ranks[r].in_flight = report.peak_in_flight[r];
+    plan.ranks[r].late_weights = report.peak_late_weights[r];
+  }
+  Rehearsal(config, plan).run();
+  for (const RankPlan& r : plan.ranks)
+    if (const std::int64_t layers = moe_layers(config.model, r))
+      plan.experts_bytes = r.sent.experts / (layers * plan.micro_batches);
+  return plan;
+}
+
+}  // namespace strata::train
