@@ -1,6 +1,7 @@
 #include "comm/message_communicator.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "comm/checked.h"
 
@@ -16,7 +17,7 @@ std::shared_ptr<Operation> MessageCommunicator::transfer(const char* operation, 
 std::shared_ptr<Operation> MessageCommunicator::collective(const char* operation, DType type,
                                                            std::int64_t count, std::string what,
                                                            const std::function<Plan(Place)>& plan) {
-  const int number = collectives_++ % kTags;
+  const int number = std::exchange(collectives_, (collectives_ + 1) % kTags);
   if (!checked_) return transfer(operation, number, std::move(what), plan({rank(), size(), kTags + number}));
   auto texts = std::make_shared<Descriptions>(
       size(), rank(), concat(operation, " of ", count, " ", name_of(type), " (", what, ")"));

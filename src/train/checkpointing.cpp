@@ -106,6 +106,7 @@ void check_moments(const RunConfig& config, const checkpoint::CutTensors& moment
 checkpoint::Snapshot capture(Trainer& trainer, const Progress& progress, const std::string& config_json,
                              const std::string& origins_json) {
   trainer.optimizer().gather_masters();
+  trainer.device().compute().synchronize();  // begun on every rank before the host waits for others
   comm::Communicator& ranks = trainer.mesh().all();
   const bool alone = ranks.size() == 1;
   checkpoint::Snapshot s;

@@ -11,21 +11,24 @@
 namespace strata::train {
 namespace {
 
+// everywhere: it falsifies what all ranks have to agree on, so that it cannot strike one of them alone.
 struct Known {
   const char* name;
   const char* meaning;
   std::set<std::int64_t> Faults::*steps;
   std::optional<std::int64_t> Faults::*once;
+  bool everywhere = false;
 };
 
 constexpr Known kKnown[] = {
-    {"nan@step", "a gradient of step N is NaN", &Faults::nan_at_step, nullptr},
-    {"spike@step", "the loss of step N reads 1000 higher", &Faults::spike_at_step, nullptr},
+    {"nan@step", "a gradient of step N is NaN", &Faults::nan_at_step, nullptr, true},
+    {"spike@step", "the loss of step N reads 1000 higher", &Faults::spike_at_step, nullptr, true},
     {"term@step", "SIGTERM arrives during step N", &Faults::term_at_step, nullptr},
     {"kill@step", "SIGKILL after step N", &Faults::kill_at_step, nullptr},
     {"throw@step", "an error before step N", &Faults::throw_at_step, nullptr},
     {"sleep@step", "step N never begins", &Faults::sleep_at_step, nullptr},
-    {"bitflip@checkpoint", "one bit of step N's checkpoint flips", &Faults::bitflip_at_checkpoint, nullptr},
+    {"bitflip@checkpoint", "one bit of step N's checkpoint flips", &Faults::bitflip_at_checkpoint, nullptr,
+     true},
     {"term@save", "SIGTERM arrives before the N-th file operation of a save", nullptr, &Faults::term_at_save},
     {"kill@save", "SIGKILL before the N-th file operation of a save", nullptr, &Faults::kill_at_save},
     {"full@save", "the disk is full after N bytes of a save", nullptr, &Faults::full_at_save},
@@ -62,6 +65,9 @@ Faults parse_faults(const std::vector<std::string>& words, int rank) {
     const auto n = equals < comma ? number(word.substr(equals + 1, comma - equals - 1), 1) : std::nullopt;
     if (!n)
       throw InputError(concat("--inject: \"", word, "\" needs a number from 1, as in ", known.name, "=5"));
+    if (comma != std::string::npos && known.everywhere)
+      throw InputError(concat("--inject: \"", word, "\": ", known.name, " strikes all ranks, leave out ",
+                              word.substr(comma)));
     if (comma != std::string::npos) {
       const bool names_one = word.compare(comma, kRank.size(), kRank) == 0;
       const auto whose = names_one ? number(word.substr(comma + kRank.size()), 0) : std::nullopt;
@@ -88,7 +94,7 @@ void strike_before(const Faults& faults, std::int64_t step, const comm::World& w
 std::string fault_reference() {
   std::string text;
   for (const Known& k : kKnown) text += concat(text.empty() ? "" : "; ", k.name, "=N: ", k.meaning);
-  return text + "; with \",rank=R\" on that rank alone";
+  return text + "; with \",rank=R\" on that rank alone, but for nan, spike and bitflip";
 }
 
 }  // namespace strata::train

@@ -267,14 +267,21 @@ class Run {
   }
 
   // Ends the run where going on makes no sense.
-  void check_skips(const StepResult& r) const {
+  void check_skips(const StepResult& r) {
     const ResilienceSection& s = config_.resilience;
     if (s.nan == OnNan::Stop && !is_finite(r))
-      throw Error(concat("step ", r.step, ": loss ", r.loss, ", grad norm ", r.grad_norm,
-                         "; the run stops (resilience.nan)"));
+      give_up(concat("step ", r.step, ": loss ", r.loss, ", grad norm ", r.grad_norm,
+                     "; the run stops (resilience.nan)"));
     if (progress_.skipped_in_a_row >= s.max_consecutive_skips)
-      throw Error(concat("step ", r.step, ": ", progress_.skipped_in_a_row,
-                         " steps in a row were skipped (resilience.max_consecutive_skips); the run stops"));
+      give_up(concat("step ", r.step, ": ", progress_.skipped_in_a_row,
+                     " steps in a row were skipped (resilience.max_consecutive_skips); the run stops"));
+  }
+
+  // On all ranks together; a save that is under way ends first, since the first rank to leave ends the
+  // others.
+  [[noreturn]] void give_up(const std::string& why) {
+    attempt([&] { saver_.finish(); });
+    throw Error(why);
   }
 
   void report(const StepResult& r, double seconds, double left) {
@@ -343,12 +350,13 @@ class Run {
     saver_.save(capture(trainer_, progress_, config_json_, origins_json_));
   }
 
-  // A save that failed is no reason to stop a run that may still end well.
+  // A save that failed is no reason to stop a run that may still end well; a rank that failed is.
   template <class Action>
   void attempt(Action&& action) {
     try {
       action();
     } catch (const Error& e) {
+      if (!mesh_.world().failure().empty()) throw;
       if (speaks()) log::error(concat(e.what(), "; the run goes on, the next save tries again"));
     }
   }
@@ -389,10 +397,6 @@ class Run {
 void run(const RunConfig& config, const std::vector<ValueOrigin>& origins, const RunOptions& options,
          comm::World& world) {
   const comm::Mesh mesh(world, mesh_shape(config, world.size()));
-  const Watchdog watchdog(mesh, {.seconds = config.resilience.watchdog_seconds,
-                                 .grace = 1,
-                                 .say = log::error,
-                                 .last = options.last_resort});
   const bool first = world.rank() == 0;
   StopRequests stop(first ? std::optional(config.run.folder()) : std::nullopt,
                     first ? config.resilience.exit_duration_in_mins : std::nullopt);
@@ -412,6 +416,11 @@ void run(const RunConfig& config, const std::vector<ValueOrigin>& origins, const
   if (source) r.load(*source);
   if (from) r.take_up(*from);
   mesh.all().barrier("the start of the run");
+  // From here on: before, one rank may look at a large checkpoint for as long as it takes.
+  const Watchdog watchdog(mesh, {.seconds = config.resilience.watchdog_seconds,
+                                 .grace = 1,
+                                 .say = log::error,
+                                 .last = options.last_resort});
   // Only now, with all memory at hand, is anything of an earlier run given up.
   if (first && options.overwrite) store.remove_all();
   if (first) folder->describe(config, origins);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <sstream>
 
+#include "comm/channel.h"
 #include "kernels/jobs.h"
 #include "optim/lr_schedule.h"
 #include "pipeline/schedule.h"
@@ -123,6 +124,10 @@ const pipeline::Schedule& Trainer::schedule(int micro_batches) {
   const auto it = schedules_.find(micro_batches);
   if (it != schedules_.end()) return it->second;
   const pipeline::ParallelSection& p = config_.parallel;
+  if (const std::int64_t most = comm::kTags / 2 / p.stages(); micro_batches > most)
+    throw InputError(concat("training.global_batch_size makes ", micro_batches,
+                            " micro-batches on a rank, at most ", most, " can be told apart in ", p.stages(),
+                            " stages; a larger training.micro_batch_size makes fewer"));
   const pipeline::Schedule made = pipeline::make_schedule(
       p.schedule(), p.ranks(), int(p.virtual_pipeline_model_parallel_size), micro_batches);
   pipeline::validate(made);

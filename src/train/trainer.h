@@ -35,8 +35,8 @@ class Trainer {
   // One optimiser step on a global batch, in micro-batches of training.micro_batch_size rows: gradients() and
   // update().
   StepResult step(const HostBatch& global);
-  // Gradients of a global batch: they stay in the store, summed over ranks. An observer is asked in every
-  // micro-batch.
+  // Gradients of a global batch: they stay in the store, summed over ranks, as do expert loads: update(),
+  // skip() or reset_loads() comes before the next call. An observer is asked in every micro-batch.
   StepResult gradients(const HostBatch& global, Observer* observer = nullptr);
   // After gradients(), with a distributed optimizer: every rank has all sums, not only those of its part.
   void gather_gradients();

@@ -110,6 +110,45 @@ TEST_F(Mpirun, GivesTheNumbersOfOneRank) {
   expect_same("four", "one");
 }
 
+// Reference cases under mpirun, one launch for each number of ranks. No message is sent before it is asked
+// for, so that two ranks which both sent first would wait for ever.
+TEST_F(Mpirun, GivesTheReferencesNumbers) {
+  setenv("OMPI_MCA_btl_vader_eager_limit", "56", 1);  // Open MPI's least
+  struct Launch {
+    const char* name;
+    int ranks;
+    Words layout;
+  };
+  const std::vector<Launch> launches{
+      {"layout_mhc", 2, {"pipeline_model_parallel_size=2", "virtual_pipeline_model_parallel_size=4"}},
+      {"layout_msar_block", 4, {"pipeline_model_parallel_size=4", "virtual_pipeline_model_parallel_size=2"}},
+      {"layout_msar_block",
+       8,
+       {"pipeline_model_parallel_size=2", "virtual_pipeline_model_parallel_size=2",
+        "expert_model_parallel_size=2"}}};
+  for (const Launch& l : launches) {
+    const std::string dir = std::string(STRATA_TEST_FIXTURES) + "/golden/" + l.name;
+    Words words{"trace",
+                "--config",
+                dir + "/config.json",
+                "--weights",
+                dir + "/model.safetensors",
+                "--batch",
+                dir + "/batch.safetensors",
+                "--steps",
+                "5",
+                "--compare",
+                dir + "/expected.safetensors",
+                "--set",
+                "precision.compute=float64"};
+    for (const std::string& key : l.layout) words.insert(words.end(), {"--set", "parallel." + key});
+    const Outcome r = place.command(mpirun(l.ranks, words));
+    EXPECT_EQ(r.status, 0) << l.name << " on " << l.ranks << " ranks\n" << r.out << r.err;
+    EXPECT_NE(r.out.find(" 0 beyond tolerance"), std::string::npos) << r.out;
+  }
+  unsetenv("OMPI_MCA_btl_vader_eager_limit");
+}
+
 TEST_F(Mpirun, RefusesOnceWhatIsWrongOnAllRanks) {
   const Outcome layout = place.command(mpirun(3, settings("run", stages())));
   EXPECT_EQ(layout.status, 2);

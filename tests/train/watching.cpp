@@ -91,9 +91,15 @@ TEST(Faults, OfOneRank) {
   EXPECT_EQ(parse_faults(words, 2).kill_at_step, (std::set<std::int64_t>{5}));
   EXPECT_TRUE(parse_faults(words, 1).kill_at_step.empty());
   EXPECT_EQ(parse_faults(words, 1).sleep_at_step, (std::set<std::int64_t>{3}));
-  for (const char* word : {"nan@step=5,rank=", "nan@step=5,rank=x", "nan@step=5,ran=1", "nan@step=5,"})
+  for (const char* word : {"kill@step=5,rank=", "kill@step=5,rank=x", "kill@step=5,ran=1", "kill@step=5,"})
     EXPECT_EQ(message([&] { parse_faults({word}); }),
-              concat("--inject: \"", word, "\" may end with a rank, as in nan@step=5,rank=1"));
+              concat("--inject: \"", word, "\" may end with a rank, as in kill@step=5,rank=1"));
+}
+
+TEST(Faults, WhatAllRanksAgreeOnStrikesThemAll) {
+  for (const char* word : {"nan@step=5,rank=1", "spike@step=5,rank=1", "bitflip@checkpoint=5,rank=1"})
+    EXPECT_NE(message([&] { parse_faults({word}); }).find(" strikes all ranks, leave out ,rank=1"),
+              std::string::npos);
 }
 
 TEST(Faults, OtherWordsAreAnsweredWithTheNearest) {
