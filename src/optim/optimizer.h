@@ -47,16 +47,11 @@ class Optimizer {
   // "exp_avg_sq.WEIGHT" (AdamW) or "momentum_buffer.WEIGHT" (SGD with momentum), shaped like the weight.
   // An error where this rank holds parts.
   std::map<std::string, Tensor> state() const;
-  // The same where it holds parts: whole moments, gathered to the first rank of the bucket's group that is
-  // the first of the bucket's holders; nothing elsewhere. Every rank calls it.
-  std::map<std::string, Tensor> gathered_state() const;
   // The parts of moments that this rank answers for: those of all ranks cover each moment once.
   std::vector<StatePiece> pieces() const;
 
   // What this rank holds of each moment.
   std::vector<Piece> held() const;
-  // Names and shapes of the moments of which this rank holds something.
-  std::map<std::string, Dims> moments() const;
   // Elements [offset, offset + values.size()) of a moment; this rank keeps what lies in its part.
   void set_moment(const std::string& name, const std::vector<double>& values, std::int64_t offset = 0);
   // The count that goes with moments from a checkpoint.
@@ -74,7 +69,6 @@ class Optimizer {
   // Null: this rank updates the whole bucket.
   comm::Communicator* sharers(const Bucket& bucket) const;
   void update(std::size_t bucket, double lr, double grad_scale);
-  Tensor gather(std::size_t bucket, const Tensor& held) const;
 
   OptimizerSection config_;
   device::Device& device_;

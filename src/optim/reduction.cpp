@@ -20,9 +20,14 @@ std::string layout(const Bucket& b) {
 
 }  // namespace
 
-comm::Communicator* ReductionGroups::of(const Bucket& bucket) const {
-  comm::Communicator* group = bucket.group == ReductionGroup::Dense ? data : expert_data;
+comm::Communicator* ReductionGroups::of(ReductionGroup kind) const {
+  comm::Communicator* group = kind == ReductionGroup::Dense ? data : expert_data;
   return size_of_group(group) > 1 ? group : nullptr;
+}
+
+bool ReductionGroups::speaks_for(const Parameter& p) const {
+  const comm::Communicator* group = of(p.group);
+  return (!group || group->rank() == 0) && (p.holders.empty() || p.holders.front() == pipeline_rank);
 }
 
 int ReductionGroups::size(const Bucket& bucket) const { return size_of_group(of(bucket)); }

@@ -19,7 +19,8 @@ struct ReductionGroups {
   int pipeline_rank = 0;
 
   // Of a bucket: its group (null where this rank is alone), and its members.
-  comm::Communicator* of(const Bucket& bucket) const;
+  comm::Communicator* of(const Bucket& bucket) const { return of(bucket.group); }
+  comm::Communicator* of(ReductionGroup kind) const;
   int size(const Bucket& bucket) const;
   int rank(const Bucket& bucket) const;
   // How the store has to pad its buckets.
@@ -29,6 +30,8 @@ struct ReductionGroups {
   Part held(const Bucket& bucket, bool distributed) const;
   // The part that this rank alone, of the whole world, answers for: in the norm and in files.
   Part owned(const Bucket& bucket) const;
+  // Whether of all ranks that have a parameter whole this is the one that speaks for it.
+  bool speaks_for(const Parameter& parameter) const;
 };
 
 // "NAME and 11 more": for whoever waits for it.

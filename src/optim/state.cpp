@@ -1,21 +1,9 @@
 // What the optimizer gives to checkpoints and takes from them.
 #include <algorithm>
 
-#include "kernels/jobs.h"
 #include "optim/optimizer.h"
 
 namespace strata::optim {
-namespace {
-
-constexpr int kStateTag = 1;
-
-// Calls f(name of the weight, its first element in the bucket, its shape).
-template <class F>
-void for_slices(const Bucket& bucket, const F& f) {
-  for (const Piece& p : pieces_of(bucket, {0, bucket.value.numel()})) f(p.name, p.position, p.dims);
-}
-
-}  // namespace
 
 std::vector<StatePiece> weight_pieces(ParameterStore& store, const ReductionGroups& groups) {
   std::vector<StatePiece> all;
@@ -32,47 +20,8 @@ std::map<std::string, Tensor> Optimizer::state() const {
     STRATA_CHECK(moments_[i].part.count() == b.value.numel(), "this rank has only a part of the moments of ",
                  label(b));
     for (const Moment& m : moments_[i].tensors)
-      for_slices(b, [&](const std::string& name, std::int64_t at, Dims dims) {
-        state[m.prefix + name] = m.held.at(at, dims);
-      });
-  }
-  return state;
-}
-
-// Undefined on all but the first rank of the bucket's group.
-Tensor Optimizer::gather(std::size_t bucket, const Tensor& held) const {
-  const Bucket& b = store_.buckets()[bucket];
-  const Part mine = moments_[bucket].part;
-  comm::Communicator* group = groups_.of(b);
-  const bool first = groups_.rank(b) == 0;
-  if (mine.count() == b.value.numel()) return first ? held : Tensor();
-  device::Stream& stream = device_.compute();
-  const std::string what = "moments of " + label(b);
-  if (!first) {
-    group->send(stream, held, 0, kStateTag, what).wait(stream);
-    return {};
-  }
-  const Tensor whole(device_, b.value.dims(), held.dtype(), device::Purpose::OptimizerState);
-  std::vector<comm::Pending> pending;
-  for (int r = 1; r < group->size(); ++r) {
-    const Part part = part_of(b.value.numel(), r, group->size());
-    pending.push_back(group->receive(stream, whole.slice(part.begin, part.end), r, kStateTag, what));
-  }
-  stream.run(kernels::Copy{.x = held, .y = whole.slice(mine.begin, mine.end)});
-  for (comm::Pending& p : pending) p.wait(stream);
-  return whole;
-}
-
-std::map<std::string, Tensor> Optimizer::gathered_state() const {
-  std::map<std::string, Tensor> state;
-  for (std::size_t i = 0; i < moments_.size(); ++i) {
-    const Bucket& b = store_.buckets()[i];
-    if (!b.holders.empty() && b.holders.front() != groups_.pipeline_rank) continue;
-    for (const Moment& m : moments_[i].tensors)
-      if (const Tensor whole = gather(i, m.held); whole.defined())
-        for_slices(b, [&](const std::string& name, std::int64_t at, Dims dims) {
-          state[m.prefix + name] = whole.at(at, dims);
-        });
+      for (const Piece& p : pieces_of(b, moments_[i].part))
+        state[m.prefix + p.name] = m.held.at(p.position, p.dims);
   }
   return state;
 }
@@ -99,15 +48,6 @@ std::vector<Piece> Optimizer::held() const {
         all.push_back(std::move(p));
       }
   return all;
-}
-
-std::map<std::string, Dims> Optimizer::moments() const {
-  std::map<std::string, Dims> dims;
-  for (std::size_t i = 0; i < moments_.size(); ++i)
-    for (const Moment& m : moments_[i].tensors)
-      for (const Piece& p : pieces_of(store_.buckets()[i], moments_[i].part))
-        dims[m.prefix + p.name] = p.dims;
-  return dims;
 }
 
 void Optimizer::set_moment(const std::string& name, const std::vector<double>& values, std::int64_t offset) {

@@ -1,6 +1,7 @@
 #include "pipeline/config.h"
 
 #include "base/error.h"
+#include "pipeline/schedule.h"
 
 namespace strata::pipeline {
 
@@ -28,20 +29,15 @@ void ParallelSection::fields(FieldVisitor& v) {
 }
 
 void ParallelSection::validate() const {
-  const std::int64_t stages_per_rank = virtual_pipeline_model_parallel_size;
-  if (stages_per_rank > 1 && pipeline_model_parallel_size == 1)
-    throw InputError(concat("virtual_pipeline_model_parallel_size ", stages_per_rank,
+  const std::int64_t stages = virtual_pipeline_model_parallel_size;
+  if (stages > 1 && pipeline_model_parallel_size == 1)
+    throw InputError(concat("virtual_pipeline_model_parallel_size ", stages,
                             " needs pipeline_model_parallel_size above 1"));
-  if (!pipeline_schedule) return;
-  const bool one_stage = *pipeline_schedule == ScheduleKind::OneForwardOneBackward ||
-                         *pipeline_schedule == ScheduleKind::ZeroBubble;
-  if (one_stage && stages_per_rank > 1)
-    throw InputError(concat("pipeline_schedule ", name_of(*pipeline_schedule),
-                            " runs one stage on a rank, virtual_pipeline_model_parallel_size is ",
-                            stages_per_rank, ": choose interleaved or gpipe"));
-  if (*pipeline_schedule == ScheduleKind::Interleaved && stages_per_rank == 1)
-    throw InputError(
-        "pipeline_schedule interleaved needs virtual_pipeline_model_parallel_size above 1: choose 1f1b");
+  if (stages_per_rank(schedule()).allows(int(stages))) return;
+  throw InputError(concat("pipeline_schedule ", name_of(schedule()),
+                          stages > 1 ? " runs one stage" : " needs several stages",
+                          " on a rank, virtual_pipeline_model_parallel_size is ", stages, ": choose ",
+                          stages > 1 ? "interleaved or gpipe" : "1f1b, zero_bubble or gpipe"));
 }
 
 }  // namespace strata::pipeline

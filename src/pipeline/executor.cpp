@@ -1,6 +1,7 @@
 #include "pipeline/executor.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "kernels/jobs.h"
 
@@ -125,6 +126,11 @@ void Executor::mark(const Action& action, void (ActionObserver::*where)(const Ac
 }
 
 void Executor::evaluate(const Work& work) {
+  std::vector<comm::Pending> sends;
+  const auto wait_for_sends = [&] {
+    for (comm::Pending& sent : sends) sent.wait(device_.compute());
+    sends.clear();
+  };
   for (std::size_t chunk = 0; chunk < stages_.size(); ++chunk)
     for (std::size_t m = 0; m < work.micro_batches.size(); ++m) {
       const Key key{int(chunk) * pipeline_.size() + pipeline_.rank(), int(m)};
@@ -132,12 +138,13 @@ void Executor::evaluate(const Work& work) {
       forward(work, key);
       Visit& visit = *visits_.at(key);
       if (work.on_losses) work.on_losses(visit.losses);
-      for (comm::Pending& sent : visit.sends) outgoing_.push_back({std::move(sent), 0, m});
-      visits_.erase(key);
       // Where a rank has one stage, the next one takes in what it gets in order; else it may not yet.
-      if (stages_.size() == 1 && m > 0) let_go(0, m);
+      if (stages_.size() == 1) wait_for_sends();
+      std::move(visit.sends.begin(), visit.sends.end(), std::back_inserter(sends));
+      visits_.erase(key);
       if (chunk + 1 == stages_.size()) sealed_.erase(key.second);
     }
+  wait_for_sends();
   finish();
 }
 

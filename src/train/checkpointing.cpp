@@ -83,7 +83,7 @@ checkpoint::CutTensors open_moments(const checkpoint::Opened& opened) {
 // Whether they are exactly the moments of the whole model.
 void check_moments(const RunConfig& config, const checkpoint::CutTensors& moments) {
   ParameterStore names;
-  const model::Stage whole(config.model, {0, int(config.model.num_hidden_layers), true, true}, names);
+  model::add_parameters(config.model, names);
   std::map<std::string, std::vector<std::int64_t>> wanted;
   for (const std::string& prefix : optim::moment_prefixes(config.optimizer))
     for (const auto& [name, found] : names.by_name())

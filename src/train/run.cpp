@@ -19,7 +19,7 @@
 #include "train/profile.h"
 #include "train/resume.h"
 #include "train/run_text.h"
-#include "train/spikes.h"
+#include "train/step_judge.h"
 #include "train/step_metrics.h"
 #include "train/stop.h"
 #include "train/throughput.h"
@@ -84,7 +84,7 @@ class Run {
         saver_(store, config.checkpoint.async_save, &mesh.all()),
         trainer_(config, device_, mesh),
         profile_(trainer_, config.run.folder() + "/profile"),
-        spikes_(config.resilience.spike_window),
+        judge_(config.resilience),
         steps_(config.training.iterations()) {}
 
   // Before start(): a new run's first weights.
@@ -100,7 +100,7 @@ class Run {
   // Before start(): the state behind a checkpoint.
   void take_up(const checkpoint::Opened& from) {
     progress_ = restore(trainer_, from);
-    spikes_.restore(progress_.losses);
+    judge_.restore(progress_.losses);
     resumed_ = progress_.step;
   }
 
@@ -202,11 +202,11 @@ class Run {
     const HostBatch batch = data_.train.batch(progress_.samples, rows);
     StepResult r = observed_gradients(batch);
     inject(r);
-    const std::string fault = judge(r);
+    const std::string fault = judge_.fault(r, [this](const std::string& line) { warn(line); });
     if (fault.empty()) {
       trainer_.update(r);
       progress_.skipped_in_a_row = 0;
-      spikes_.add(r.loss);
+      judge_.add(r);
     } else {
       pass_over(r, fault, batch);
     }
@@ -242,21 +242,6 @@ class Run {
     if (f.term_at_step.count(r.step)) std::raise(SIGTERM);
   }
 
-  static bool is_finite(const StepResult& r) { return std::isfinite(r.loss) && std::isfinite(r.grad_norm); }
-
-  // Why this step's gradients should not be used; empty: they should.
-  std::string judge(const StepResult& r) {
-    const ResilienceSection& s = config_.resilience;
-    if (!is_finite(r)) return concat("loss ", r.loss, ", grad norm ", r.grad_norm);
-    const double deviations = spikes_.deviations(r.loss);
-    if (s.spike_sigma == 0 || deviations <= s.spike_sigma) return "";
-    const std::string fault = format("loss %.4f is %.1f standard deviations above the last %lld", r.loss,
-                                     deviations, (long long)s.spike_window);
-    if (s.spike_action == SpikeAction::Skip) return fault;
-    warn(concat("step ", r.step, ": ", fault));
-    return "";
-  }
-
   void pass_over(const StepResult& r, const std::string& fault, const HostBatch& batch) {
     trainer_.skip();
     ++progress_.skipped;
@@ -266,20 +251,11 @@ class Run {
                        folder_->record_skipped(r.step, batch)));
   }
 
-  // Ends the run where going on makes no sense.
+  // Ends the run where going on makes no sense, on all ranks together; a save that is under way ends first,
+  // since the first rank to leave ends the others.
   void check_skips(const StepResult& r) {
-    const ResilienceSection& s = config_.resilience;
-    if (s.nan == OnNan::Stop && !is_finite(r))
-      give_up(concat("step ", r.step, ": loss ", r.loss, ", grad norm ", r.grad_norm,
-                     "; the run stops (resilience.nan)"));
-    if (progress_.skipped_in_a_row >= s.max_consecutive_skips)
-      give_up(concat("step ", r.step, ": ", progress_.skipped_in_a_row,
-                     " steps in a row were skipped (resilience.max_consecutive_skips); the run stops"));
-  }
-
-  // On all ranks together; a save that is under way ends first, since the first rank to leave ends the
-  // others.
-  [[noreturn]] void give_up(const std::string& why) {
+    const std::string why = judge_.end(r, progress_.skipped_in_a_row);
+    if (why.empty()) return;
     attempt([&] { saver_.finish(); });
     throw Error(why);
   }
@@ -346,7 +322,7 @@ class Run {
     store_.set_faults(faults);
     progress_.updates = trainer_.optimizer().steps();
     progress_.data = data_.fingerprint;
-    progress_.losses = spikes_.losses();
+    progress_.losses = judge_.losses();
     saver_.save(capture(trainer_, progress_, config_json_, origins_json_));
   }
 
@@ -386,7 +362,7 @@ class Run {
   device::Device device_;
   Trainer trainer_;
   Profile profile_;
-  SpikeDetector spikes_;
+  StepJudge judge_;
   Progress progress_;
   std::int64_t steps_;
   std::int64_t resumed_ = -1;  // the step this process began behind

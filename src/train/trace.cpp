@@ -92,12 +92,12 @@ class Tracer {
   }
   void add_gradients(TraceTensors& out) const {
     for (const auto& [name, found] : trainer_.store().by_name())
-      if (found.parameter && speaks_for(*found.parameter))
+      if (found.parameter && trainer_.groups().speaks_for(*found.parameter))
         add(out, "grad." + name, found.slice.dims, found.grad());
   }
   void add_trained(TraceTensors& out) const {
     for (const auto& [name, found] : trainer_.store().by_name())
-      if (found.parameter ? speaks_for(*found.parameter) : first_replica())
+      if (found.parameter ? trainer_.groups().speaks_for(*found.parameter) : first_replica())
         add(out, "trained." + name, found.slice.dims, found.master());
   }
   // k-th MoE layer of the model.
@@ -116,11 +116,6 @@ class Tracer {
     return int(micro_batch) * mesh().shape().data + mesh().data_rank();
   }
   bool first_replica() const { return mesh().data_rank() == 0; }
-  // Of the ranks that have a parameter, one writes it.
-  bool speaks_for(const Parameter& p) const {
-    const bool first = p.group == ReductionGroup::Expert ? mesh().expert_data().rank() == 0 : first_replica();
-    return first && (p.holders.empty() || p.holders.front() == mesh().pipeline_rank());
-  }
   void add(TraceTensors& out, const std::string& name, const Dims& dims, const Tensor& t) const {
     out[name] = {shape_of(dims), to_host(trainer_.device(), t, "trace")};
   }

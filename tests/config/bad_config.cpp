@@ -67,6 +67,28 @@ TEST(BadConfig, UnknownKey) {
       "training, parallel, logging and 8 more: strata config --reference");
 }
 
+TEST(BadConfig, LayoutsThatContradictThemselves) {
+  const auto error = [](const std::vector<std::string>& settings) { return load_error(kSample, settings); };
+  const auto has = [&](const std::vector<std::string>& settings, const std::string& part) {
+    EXPECT_NE(error(settings).find(part), std::string::npos) << error(settings);
+  };
+  const std::string ranks = "parallel.pipeline_model_parallel_size=",
+                    each = "parallel.virtual_pipeline_model_parallel_size=",
+                    schedule = "parallel.pipeline_schedule=";
+  has({each + "2"}, "virtual_pipeline_model_parallel_size 2 needs pipeline_model_parallel_size above 1");
+  has({ranks + "2", each + "2", schedule + "zero_bubble"},
+      "pipeline_schedule zero_bubble runs one stage on a rank, virtual_pipeline_model_parallel_size is 2: "
+      "choose "
+      "interleaved or gpipe");
+  has({ranks + "2", schedule + "interleaved"},
+      "pipeline_schedule interleaved needs several stages on a rank, virtual_pipeline_model_parallel_size is "
+      "1: choose "
+      "1f1b, zero_bubble or gpipe");
+  has({ranks + "1000"}, "cannot fill 1000 stages");
+  has({"parallel.expert_model_parallel_size=1000"}, "parallel.expert_model_parallel_size 1000 ");
+  has({"backend.threads_ranks=2"}, "comm is threads");
+}
+
 TEST(BadConfig, SizesThatAreTooLargeTogether) {
   EXPECT_EQ(load_error(kSample, {"model.hidden_size=16777216", "model.vocab_size=16777216"}),
             "command line: model.hidden_size 16777216: the embedding of one layer would have 2.81475e+14 "

@@ -57,14 +57,9 @@ Outcome run(train::RunConfig config, const Layout& layout, const std::vector<Hos
     for (const HostBatch& batch : batches) steps.push_back(trainer.step(batch));
     const double validation = trainer.evaluate(batches.front());
     train::TraceTensors mine;
-    if (mesh.expert_data().rank() == 0)
-      for (const auto& [name, found] : trainer.store().by_name()) {
-        const bool expert = found.parameter && found.parameter->group == ReductionGroup::Expert;
-        const bool first = !found.parameter || found.parameter->holders.empty() ||
-                           found.parameter->holders.front() == mesh.pipeline_rank();
-        if (first && (expert || mesh.data_rank() == 0))
-          mine[name].values = to_host(device, found.master(), "test");
-      }
+    for (const auto& [name, found] : trainer.store().by_name())
+      if (found.parameter ? trainer.groups().speaks_for(*found.parameter) : mesh.data_rank() == 0)
+        mine[name].values = to_host(device, found.master(), "test");
     const train::TraceTensors all = train::gather(mesh.all(), mine);
     if (world.rank() == 0) outcome = {steps, all, validation};
   });
@@ -228,6 +223,14 @@ TEST(Layouts, RecomputeEqualsNone) {
     config.recompute.granularity = g;
     EXPECT_EQ(worst(run(config, kInterleaved, text), plain), 0) << name_of(g);
   }
+}
+
+TEST(Layouts, MoreMicroBatchesThanMessagesHaveTagsAreRefused) {
+  const train::RunConfig config = small_run();
+  device::Device device(open_device_options());
+  train::Trainer trainer(config, device);
+  EXPECT_EQ(trainer.schedule(8).micro_batches, 8);
+  EXPECT_THROW(trainer.schedule((1 << 19) + 1), InputError);
 }
 
 TEST(Layouts, ALayoutThatDoesNotFitIsRefused) {

@@ -115,7 +115,7 @@ class Rank {
                          }});
     return lm;
   }
-  const pipeline::Wires& wires() const { return executor_->wires(); }
+  std::int64_t peak_activations() { return device_.memory().use(device::Purpose::Activations).peak; }
 
  private:
   Values gradients_of(int layer) {
@@ -226,6 +226,59 @@ TEST_P(Pipeline, EvaluatesWhatOneRankDoes) {
 
 INSTANTIATE_TEST_SUITE_P(AllResiduals, Pipeline, ::testing::ValuesIn(residual_variants()),
                          [](const auto& info) { return info.param.name; });
+
+// What 1f1b keeps depends on the ranks alone: gradients that were sent are let go once they have arrived.
+TEST(PipelineMemory, DoesNotGrowWithTheMicroBatches) {
+  for (const bool evaluates : {false, true}) {
+    std::vector<std::vector<std::int64_t>> peaks;
+    for (const std::int64_t rows : {6, 24}) {
+      residual::Config residual;
+      residual.type = residual::Type::Msar, residual.num_blocks = 4;
+      const model::ModelConfig config = small_config(residual);
+      const HostBatch batch = small_batch(config, rows, 13);
+      const Layout layout{ScheduleKind::OneForwardOneBackward, 3};
+      const ModelRun run;
+      std::vector<std::int64_t> peak(layout.ranks);
+      Together together;
+      std::mutex mutex;
+      comm::run_threads(layout.ranks, [&](comm::World& world) {
+        Rank rank(world, config, layout, run);
+        if (evaluates)
+          rank.evaluate(batch);
+        else
+          rank.train(batch, together, mutex);
+        peak[world.rank()] = rank.peak_activations();
+      });
+      peaks.push_back(peak);
+    }
+    EXPECT_EQ(peaks[0], peaks[1]) << (evaluates ? "evaluation" : "training");
+  }
+}
+
+TEST(PipelineCut, RefusesLayoutsThatDoNotFit) {
+  const model::ModelConfig config = small_config({});  // four layers
+  const auto refusal = [&](int stages, std::optional<std::vector<std::int64_t>> layout) -> std::string {
+    try {
+      pipeline::cut_layers(config, stages, layout);
+    } catch (const InputError& e) {
+      return e.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refusal(4, {}), "");
+  EXPECT_EQ(refusal(4, {{0, 2, 2, 0}}), "");
+  EXPECT_EQ(refusal(5, {}),
+            "model.num_hidden_layers 4 cannot fill 5 stages; fewer do, or "
+            "parallel.pipeline_model_parallel_layout with "
+            "no layer beside the embedding or the head");
+  const std::string key = "parallel.pipeline_model_parallel_layout";
+  EXPECT_EQ(refusal(3, {{2, 2}}), key + " names 2 stages, there are 3");
+  EXPECT_EQ(refusal(3, {{2, 0, 2}}),
+            key + "[1] is 0, allowed is at least 1, and 0 for the first stage and the last");
+  EXPECT_EQ(refusal(2, {{5, -1}}),
+            key + "[1] is -1, allowed is at least 1, and 0 for the first stage and the last");
+  EXPECT_EQ(refusal(2, {{2, 1}}), key + " has 3 layers in all, model.num_hidden_layers is 4");
+}
 
 // Bytes of the cuts, counted while they cross, in units of d and token: with k new blocks in each of the C =
 // PV chunks, (P-1) + P(P-1)/2 k + (V-1) P (P-1) k forward, the same back.

@@ -63,6 +63,14 @@ TEST(VerifyLayout, PrintsATable) {
   EXPECT_TRUE(o.out.ends_with("\nall equal one rank\n")) << o.out;
 }
 
+TEST(VerifyLayout, BFloat16ProvesNothingByItself) {
+  const Outcome o = verify("pp=2", {"--set", "precision.compute=bfloat16"});
+  EXPECT_EQ(o.status, 2);
+  EXPECT_EQ(o.err,
+            "strata: precision.compute bfloat16 has no tolerance that proves a layout: leave it at float64, "
+            "or give --tolerance\n");
+}
+
 // Sums in another order have other roundings: no layout of several ranks has the same bits.
 TEST(VerifyLayout, NamesTheFirstDifference) {
   const std::vector<std::string> exact{"--tolerance", "0", "--set", "precision.compute=float32"};
