@@ -55,35 +55,45 @@ void ParameterStore::allocate(device::Device& device, DType compute, bool gradie
     auto same = [&](const Bucket& b) {
       return b.group == p.group && b.precision == p.precision && b.decay == p.decay &&
              b.holders == p.holders &&
-             (shards.of(p.group) == 1 ||
+             (shards.of(p.group).size == 1 ||
               ((b.layer < 0) == (p.layer < 0) && has_room(b, p, shards.bucket_size)));
     };
     auto it = std::find_if(buckets_.begin(), buckets_.end(), same);
     if (it == buckets_.end())
-      it = buckets_.insert(it, Bucket{p.group, p.precision, p.decay, p.holders, p.layer, {}, {}, {}, {}});
+      it = buckets_.insert(it, Bucket{.group = p.group,
+                                      .precision = p.precision,
+                                      .decay = p.decay,
+                                      .holders = p.holders,
+                                      .layer = p.layer});
     it->layer = std::min(it->layer, p.layer);
     it->parameters.push_back(&p);
   }
   for (Bucket& b : buckets_) {
     std::int64_t n = 0;
     for (const Parameter* p : b.parameters) n += padded(p->dims.numel());
-    const std::int64_t step = kAlign * shards.of(b.group);
+    const auto [size, rank] = shards.of(b.group);
+    const std::int64_t step = kAlign * size;
     n = (n + step - 1) / step * step;
     const DType type = b.precision == Precision::Full ? full : compute;
     b.value = Tensor(device, {n}, type, device::Purpose::Parameters);
-    b.master = type == full ? b.value : Tensor(device, {n}, full, device::Purpose::Parameters);
+    b.master = b.value;
+    if (type != full) {
+      const std::int64_t part = shards.masters ? n / size : n;
+      b.master = Tensor(device, {part}, full, device::Purpose::Parameters);
+      b.master_begin = shards.masters ? rank * part : 0;
+    }
     if (gradients) b.grad = Tensor(device, {n}, full, device::Purpose::Gradients);
     std::int64_t at = 0;
     for (Parameter* p : b.parameters) {
+      p->bucket = &b;
       p->bucket_offset = at;
       p->value = b.value.at(at, p->dims);
-      p->master = b.master.at(at, p->dims);
       if (gradients) p->grad = b.grad.at(at, p->dims);
       at += padded(p->dims.numel());
     }
     // The padding between parameters is updated with the rest: it must hold numbers.
     device.compute().run(kernels::Fill{.y = b.value, .value = 0});
-    if (type != full) device.compute().run(kernels::Fill{.y = b.master, .value = 0});
+    if (b.has_copies()) device.compute().run(kernels::Fill{.y = b.master, .value = 0});
   }
   for (Buffer& b : buffers_) {
     b.value = Tensor(device, b.dims, full, device::Purpose::Parameters);
@@ -118,15 +128,25 @@ std::int64_t ParameterStore::count() const {
 }
 
 Tensor ParameterStore::Found::master() const {
-  return parameter ? parameter->master.at(slice.offset, slice.dims) : buffer->value;
+  if (buffer) return buffer->value;
+  const Bucket& b = *parameter->bucket;
+  STRATA_CHECK(b.master.numel() == b.value.numel(), "only a part of the master of ", slice.name, " is here");
+  return b.master.at(parameter->bucket_offset + slice.offset, slice.dims);
 }
 Tensor ParameterStore::Found::grad() const { return parameter->grad.at(slice.offset, slice.dims); }
 
 void ParameterStore::set(const std::string& name, const std::vector<double>& values) {
-  const Found& found = by_name_.at(name);
-  from_host(*device_, found.master(), values);
-  if (found.parameter && found.parameter->value.dtype() != found.parameter->master.dtype())
-    from_host(*device_, found.parameter->value.at(found.slice.offset, found.slice.dims), values);
+  const auto& [parameter, buffer, slice] = by_name_.at(name);
+  if (buffer) return from_host(*device_, buffer->value, values);
+  from_host(*device_, parameter->value.at(slice.offset, slice.dims), values);
+  const Bucket& b = *parameter->bucket;
+  if (!b.has_copies()) return;
+  const std::int64_t at = parameter->bucket_offset + slice.offset;
+  const std::int64_t begin = std::max(at, b.master_begin);
+  const std::int64_t end = std::min(at + slice.dims.numel(), b.master_begin + b.master.numel());
+  if (begin < end)
+    from_host(*device_, b.master.at(begin - b.master_begin, {end - begin}),
+              std::vector<double>(values.begin() + (begin - at), values.begin() + (end - at)));
 }
 
 }  // namespace strata

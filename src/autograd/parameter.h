@@ -1,6 +1,6 @@
 // Trained weights live in flat buckets keyed by (reduction group, holders, precision, decay): value, fp32
-// master and gradient of a bucket are one tensor each, and a Parameter's tensors are views into them. Stacked
-// parameters (experts, gate|up) carry their published names as slices.
+// master and gradient of a bucket are one tensor each, and a Parameter's value and gradient are views into
+// them. Stacked parameters (experts, gate|up) carry their published names as slices.
 #pragma once
 #include <deque>
 #include <functional>
@@ -47,11 +47,13 @@ struct ParameterSpec {
   bool shared = false;  // several stages of a model have it: adding it again gives the same parameter
 };
 
+struct Bucket;
+
 struct Parameter : ParameterSpec {
-  Tensor value;   // what kernels read
-  Tensor master;  // what the optimizer updates; the same memory as `value` unless computing in bfloat16
-  Tensor grad;    // accumulates; undefined where no gradient is wanted
-  std::int64_t bucket_offset = 0;  // its first element in its bucket
+  Tensor value;  // what kernels read
+  Tensor grad;   // accumulates; undefined where no gradient is wanted
+  const Bucket* bucket = nullptr;
+  std::int64_t bucket_offset = 0;  // its first element there
   int layer = -1;  // its gradient is complete when backward has left this layer; -1: only at the end
   std::vector<int> holders;  // pipeline ranks that have it too, this one among them; empty: only this one
 };
@@ -60,19 +62,30 @@ struct Bucket {
   ReductionGroup group;
   Precision precision;
   Decay decay;
-  std::vector<int> holders;    // as of its parameters
-  int layer = -1;              // the lowest of its parameters': then its gradient is complete
-  Tensor value, master, grad;  // [n]
-  std::vector<Parameter*> parameters;
+  std::vector<int> holders;  // as of its parameters
+  int layer = -1;            // the lowest of its parameters': then its gradient is complete
+  Tensor value = {};         // [n]
+  Tensor grad = {};          // [n]
+  // What the optimizer updates: elements [master_begin, master_begin + master.numel()). The same memory as
+  // `value` unless computing in bfloat16.
+  Tensor master = {};
+  std::int64_t master_begin = 0;
+  std::vector<Parameter*> parameters = {};
+
+  bool has_copies() const { return master.storage() != value.storage(); }
 };
 
 // Into how many equal parts buckets shall divide: their sizes are padded to multiples of it. A bucket that is
 // to be divided takes no further layer's parameters beyond `bucket_size` elements, so that its sum can begin
 // early.
 struct Shards {
-  int dense = 1, expert = 1;
+  struct Group {
+    int size = 1, rank = 0;  // this rank's part
+  };
+  Group dense, expert;
   std::int64_t bucket_size = std::int64_t(1) << 62;
-  int of(ReductionGroup group) const { return group == ReductionGroup::Dense ? dense : expert; }
+  bool masters = false;  // of masters that are no values this rank has its part only
+  Group of(ReductionGroup group) const { return group == ReductionGroup::Dense ? dense : expert; }
 };
 
 // State that is saved and loaded like a weight but not trained by gradient (router biases).
@@ -108,12 +121,12 @@ class ParameterStore {
     Parameter* parameter = nullptr;  // null: a buffer
     Buffer* buffer = nullptr;
     NamedSlice slice;
-    Tensor master() const;
+    Tensor master() const;  // of a master that is here whole
     Tensor grad() const;
   };
   // Every slice and buffer by its published name, sorted.
   const std::map<std::string, Found>& by_name() const { return by_name_; }
-  // Overwrites master and value. The count must match.
+  // Overwrites value and master. The count must match.
   void set(const std::string& name, const std::vector<double>& values);
 
  private:
@@ -121,7 +134,7 @@ class ParameterStore {
   int layer_ = -1;
   std::deque<Parameter> parameters_;
   std::deque<Buffer> buffers_;
-  std::vector<Bucket> buckets_;
+  std::vector<Bucket> buckets_;  // fixed once laid out
   std::map<std::string, Found> by_name_;
 };
 

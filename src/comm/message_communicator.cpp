@@ -7,47 +7,54 @@
 
 namespace strata::comm {
 
-std::shared_ptr<Operation> MessageCommunicator::transfer(const char* operation, int tag, std::string what,
-                                                         Plan plan) {
-  Waiting label{operation, name(), std::move(what), rank(), size(), tag};
+std::shared_ptr<Operation> MessageCommunicator::transfer(const char* operation, ConstView x, int tag,
+                                                         std::string what, Plan plan) {
+  Waiting label{.operation = operation,
+                .communicator = name(),
+                .what = std::move(what),
+                .shape = concat(x.dims.text(), " ", name_of(x.dtype)),
+                .rank = rank(),
+                .size = size(),
+                .tag = tag};
   for (int i = 0; i < size(); ++i) label.members.push_back(world_rank(i));
   return std::make_shared<Transfer>(progress_, channel_, std::move(plan), std::move(label));
 }
 
-std::shared_ptr<Operation> MessageCommunicator::collective(const char* operation, DType type,
+std::shared_ptr<Operation> MessageCommunicator::collective(const char* operation, ConstView x,
                                                            std::int64_t count, std::string what,
                                                            const std::function<Plan(Place)>& plan) {
   const int number = std::exchange(collectives_, (collectives_ + 1) % kTags);
-  if (!checked_) return transfer(operation, number, std::move(what), plan({rank(), size(), kTags + number}));
+  if (!checked_)
+    return transfer(operation, x, number, std::move(what), plan({rank(), size(), kTags + number}));
   auto texts = std::make_shared<Descriptions>(
-      size(), rank(), concat(operation, " of ", count, " ", name_of(type), " (", what, ")"));
+      size(), rank(), concat(operation, " of ", count, " ", name_of(x.dtype), " (", what, ")"));
   auto exchange =
-      transfer("comparison", number, what,
+      transfer("comparison", x, number, what,
                plan_all_gather(texts->mine(), texts->all(), {rank(), size(), 2 * kTags + number}));
-  auto real = transfer(operation, number, std::move(what), plan({rank(), size(), kTags + number}));
+  auto real = transfer(operation, x, number, std::move(what), plan({rank(), size(), kTags + number}));
   return checked(std::move(texts), std::move(exchange), std::move(real), name(), number);
 }
 
 std::shared_ptr<Operation> MessageCommunicator::make_send(ConstView x, int to, int tag, std::string what) {
-  return transfer("send", tag, std::move(what), plan_send(x, to, tag));
+  return transfer("send", x, tag, std::move(what), plan_send(x, to, tag));
 }
 
 std::shared_ptr<Operation> MessageCommunicator::make_receive(View y, int from, int tag, std::string what) {
-  return transfer("receive", tag, std::move(what), plan_receive(y, from, tag));
+  return transfer("receive", y, tag, std::move(what), plan_receive(y, from, tag));
 }
 
 std::shared_ptr<Operation> MessageCommunicator::make_all_reduce(View x, std::string what) {
-  return collective("all_reduce", x.dtype, x.numel(), std::move(what),
+  return collective("all_reduce", x, x.numel(), std::move(what),
                     [&](Place place) { return plan_all_reduce(x, place); });
 }
 
 std::shared_ptr<Operation> MessageCommunicator::make_reduce_scatter(ConstView x, View y, std::string what) {
-  return collective("reduce_scatter", x.dtype, x.numel(), std::move(what),
+  return collective("reduce_scatter", x, x.numel(), std::move(what),
                     [&](Place place) { return plan_reduce_scatter(x, y, place); });
 }
 
 std::shared_ptr<Operation> MessageCommunicator::make_all_gather(ConstView x, View y, std::string what) {
-  return collective("all_gather", x.dtype, x.numel(), std::move(what),
+  return collective("all_gather", x, x.numel(), std::move(what),
                     [&](Place place) { return plan_all_gather(x, y, place); });
 }
 
@@ -56,7 +63,7 @@ std::shared_ptr<Operation> MessageCommunicator::make_all_to_all(ConstView x, std
                                                                 std::string what) {
   Dims row = x.dims;
   row.extent[0] = 1;
-  return collective("all_to_all", x.dtype, row.numel(), std::move(what), [&](Place place) {
+  return collective("all_to_all", x, row.numel(), std::move(what), [&](Place place) {
     return plan_all_to_all(x, std::move(send), y, std::move(receive), place);
   });
 }

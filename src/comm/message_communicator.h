@@ -29,10 +29,11 @@ class MessageCommunicator final : public Communicator {
                                              std::vector<std::int64_t> receive, std::string what) override;
 
  private:
-  std::shared_ptr<Operation> transfer(const char* operation, int tag, std::string what, Plan plan);
+  std::shared_ptr<Operation> transfer(const char* operation, ConstView x, int tag, std::string what,
+                                      Plan plan);
   // The next collective, of `count` elements (all_to_all: of a row). Members count alike, so their messages
   // meet.
-  std::shared_ptr<Operation> collective(const char* operation, DType type, std::int64_t count,
+  std::shared_ptr<Operation> collective(const char* operation, ConstView x, std::int64_t count,
                                         std::string what, const std::function<Plan(Place)>& plan);
 
   Progress* progress_;

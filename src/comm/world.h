@@ -13,6 +13,7 @@ namespace strata::comm {
 // An operation that has begun and not ended.
 struct Waiting {
   std::string operation, communicator, what;  // "all_reduce", "data", what its caller said
+  std::string shape;                          // of the caller's tensor: "[512, 64] float32"
   int rank = 0, size = 1;                     // in the communicator
   int tag = 0;                    // of the message; of a collective, its number in the communicator
   std::vector<int> peers = {};    // members whose messages are not done

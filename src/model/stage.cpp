@@ -132,6 +132,7 @@ void Stage::layers(Tape& tape, residual::State& state, const MicroBatch& batch, 
   state.sequences = context.sequences;
   state.history = context.history;
   for (int i = range_.first; i < range_.last; ++i) {
+    if (options.enters_layer) options.enters_layer(i);
     residual_->prepare(tape, state, {2 * i + 1});
     if (options.left_layer) tape.on_the_way_back([f = options.left_layer, i] { f(i); });
     if (options.recompute_layers)
@@ -161,6 +162,7 @@ Var Stage::next_token_loss(Tape& tape, const Var& top, const MicroBatch& batch, 
 
 Losses Stage::close(Tape& tape, residual::State& state, const MicroBatch& batch, const Counts& counts,
                     StageOptions options, std::vector<Var> aux) const {
+  if (options.enters_layer) options.enters_layer(int(config_.num_hidden_layers));
   if (options.left_layer)
     tape.on_the_way_back([f = options.left_layer, layer = int(config_.num_hidden_layers)] { f(layer); });
   state.sequences = batch.context(counts).sequences;

@@ -18,6 +18,8 @@ struct StageRange {
 
 struct StageOptions {
   bool recompute_layers = false;  // keep only what enters a layer, run it again in backward
+  // Called before forward enters a layer, and with num_hidden_layers before the head.
+  std::function<void(int layer)> enters_layer = {};
   // Called when backward has left a layer, and with num_hidden_layers when it has left the head.
   std::function<void(int layer)> left_layer = {};
 };

@@ -2,23 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 
 #include "kernels/jobs.h"
 
 namespace strata::optim {
-namespace {
-
-// The gathering of `t`, of which every member of the group has its part.
-comm::Pending gather_parts(device::Stream& stream, comm::Communicator& group, const Tensor& t, Part part,
-                           const std::string& what) {
-  return group.all_gather(stream, t.slice(part.begin, part.end), t, what);
-}
-
-void wait_all(device::Stream& stream, std::vector<comm::Pending>& pending) {
-  for (comm::Pending& p : pending) p.wait(stream);
-}
-
-}  // namespace
+namespace {}  // namespace
 
 double clip_scale(double norm, double clip) { return clip == 0 ? 1.0 : std::min(1.0, clip / (norm + 1e-6)); }
 
@@ -37,12 +26,25 @@ Optimizer::Optimizer(const OptimizerSection& config, device::Device& device, Par
       reduction_(device, store, groups, config.use_distributed_optimizer) {
   const std::vector<std::string> prefixes = moment_prefixes(config);
   for (const Bucket& b : store.buckets()) {
+    STRATA_CHECK(!config.use_distributed_optimizer || b.master.numel() == b.value.numel() ||
+                     b.master.numel() == groups.held(b, true).count(),
+                 "the master of ", label(b), " is not divided like its gradient");
     Moments& m = moments_.emplace_back(Moments{groups.held(b, config.use_distributed_optimizer), {}});
     for (const std::string& prefix : prefixes) {
       const Tensor held(device, {m.part.count()}, b.master.dtype(), device::Purpose::OptimizerState);
       device.compute().run(kernels::Fill{.y = held, .value = 0});
       m.tensors.push_back({prefix, held});
     }
+  }
+  gathers_.resize(moments_.size());
+}
+
+Optimizer::~Optimizer() {
+  if (std::uncaught_exceptions() > 0) return;
+  try {
+    wait_for_values();
+    device_.compute().synchronize();
+  } catch (const std::exception&) {  // another rank failed, and says so
   }
 }
 
@@ -54,10 +56,11 @@ void Optimizer::update(std::size_t bucket, double lr, double grad_scale) {
   const Bucket& b = store_.buckets()[bucket];
   const auto& [part, moments] = moments_[bucket];
   const auto mine = [&part = part](const Tensor& t) { return t.slice(part.begin, part.end); };
-  const Tensor copy = b.value.dtype() == b.master.dtype() ? Tensor() : mine(b.value);
+  const Tensor master = b.master.slice(part.begin - b.master_begin, part.end - b.master_begin);
+  const Tensor copy = b.has_copies() ? mine(b.value) : Tensor();
   const double decay = b.decay == Decay::Yes ? config_.weight_decay : 0.0;
   if (config_.type == OptimizerType::AdamW)
-    device_.compute().run(kernels::AdamW{.master = mine(b.master),
+    device_.compute().run(kernels::AdamW{.master = master,
                                          .m = moments[0].held,
                                          .v = moments[1].held,
                                          .grad = mine(b.grad),
@@ -71,7 +74,7 @@ void Optimizer::update(std::size_t bucket, double lr, double grad_scale) {
                                          .correction2 = 1 - std::pow(config_.beta2, double(steps_)),
                                          .grad_scale = grad_scale});
   else
-    device_.compute().run(kernels::Sgd{.master = mine(b.master),
+    device_.compute().run(kernels::Sgd{.master = master,
                                        .momentum_buffer = moments.empty() ? Tensor() : moments[0].held,
                                        .grad = mine(b.grad),
                                        .value = copy,
@@ -83,27 +86,30 @@ void Optimizer::update(std::size_t bucket, double lr, double grad_scale) {
 
 void Optimizer::step(double lr, double grad_scale) {
   ++steps_;
-  std::vector<comm::Pending> pending;  // a bucket is gathered while the next ones are updated
+  wait_for_values();
   for (std::size_t i = 0; i < moments_.size(); ++i) {
     update(i, lr, grad_scale);
     const Bucket& b = store_.buckets()[i];
+    const Part part = moments_[i].part;
     if (comm::Communicator* group = sharers(b))
-      pending.push_back(
-          gather_parts(device_.compute(), *group, b.value, moments_[i].part, "weights of " + label(b)));
+      gathers_[i] = group->all_gather(device_.compute(), b.value.slice(part.begin, part.end), b.value,
+                                      "weights of " + label(b));
   }
-  wait_all(device_.compute(), pending);
 }
 
-void Optimizer::gather_masters() {
-  std::vector<comm::Pending> pending;
-  for (std::size_t i = 0; i < moments_.size(); ++i) {
-    const Bucket& b = store_.buckets()[i];
-    comm::Communicator* group = sharers(b);
-    if (group && b.master.storage() != b.value.storage())
-      pending.push_back(
-          gather_parts(device_.compute(), *group, b.master, moments_[i].part, "masters of " + label(b)));
+void Optimizer::wait_for_values(int layer) {
+  for (std::size_t i = 0; i < gathers_.size(); ++i)
+    if (gathers_[i] && store_.buckets()[i].layer == layer) {
+      gathers_[i].wait(device_.compute());
+      gathers_[i] = {};
+    }
+}
+
+void Optimizer::wait_for_values() {
+  for (comm::Pending& gather : gathers_) {
+    if (gather) gather.wait(device_.compute());
+    gather = {};
   }
-  wait_all(device_.compute(), pending);
 }
 
 }  // namespace strata::optim

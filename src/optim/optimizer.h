@@ -1,6 +1,7 @@
 // AdamW and SGD over flat parameter buckets. Distributed (ZeRO-1), a rank has the moments of its part of each
-// bucket, updates that part, and the parts of the values are gathered.
+// bucket, updates that part, and the parts of the values are gathered while the next step begins.
 #pragma once
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -29,6 +30,8 @@ class Optimizer {
   // Moments are zero, in the accumulator type.
   Optimizer(const OptimizerSection& config, device::Device& device, ParameterStore& store,
             const ReductionGroups& groups = {});
+  // Other ranks may still wait for what this one gives to a gather: it ends first, unless an error unwinds.
+  ~Optimizer();
 
   // Sums the gradients in the store over ranks; see GradientReduction. reduction() begins with single buckets
   // earlier.
@@ -36,12 +39,17 @@ class Optimizer {
   GradientReduction& reduction() { return reduction_; }
 
   // One update with the gradients in the store times `grad_scale`. Counts the steps itself (bias correction).
-  // Distributed, masters that are no values (bfloat16) are up to date in this rank's part only.
+  // Distributed, the values of a bucket are there again once they were waited for.
   void step(double lr, double grad_scale);
   std::int64_t steps() const { return steps_; }
-  // Makes masters whole again. Every rank calls it; nothing happens where they are values, or not
-  // distributed.
-  void gather_masters();
+  // Before values of the buckets of `layer` (-1: of none) are read, after step(): those of the layers below
+  // must have been waited for.
+  void wait_for_values(int layer);
+  void wait_for_values();  // all
+
+  // Shows every weight of this rank with its whole master, which is gathered for the moment where ranks have
+  // parts of it. Every rank calls it.
+  void visit_masters(const std::function<void(const std::string& name, const Tensor& master)>& visit);
 
   // What a checkpoint keeps besides the weights: each moment by name, "exp_avg.WEIGHT" and
   // "exp_avg_sq.WEIGHT" (AdamW) or "momentum_buffer.WEIGHT" (SGD with momentum), shaped like the weight.
@@ -75,7 +83,8 @@ class Optimizer {
   ParameterStore& store_;
   ReductionGroups groups_;
   GradientReduction reduction_;
-  std::vector<Moments> moments_;  // one per bucket
+  std::vector<Moments> moments_;        // one per bucket
+  std::vector<comm::Pending> gathers_;  // of values, by bucket
   std::int64_t steps_ = 0;
 };
 

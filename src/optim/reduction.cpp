@@ -38,7 +38,10 @@ int ReductionGroups::rank(const Bucket& bucket) const {
 }
 
 Shards ReductionGroups::shards() const {
-  return {.dense = size_of_group(data), .expert = size_of_group(expert_data)};
+  const auto group = [](const comm::Communicator* c) -> Shards::Group {
+    return c ? Shards::Group{c->size(), c->rank()} : Shards::Group{};
+  };
+  return {.dense = group(data), .expert = group(expert_data)};
 }
 
 Part ReductionGroups::held(const Bucket& bucket, bool distributed) const {

@@ -9,8 +9,23 @@ std::vector<StatePiece> weight_pieces(ParameterStore& store, const ReductionGrou
   std::vector<StatePiece> all;
   for (const Bucket& b : store.buckets())
     for (const Piece& p : pieces_of(b, groups.owned(b)))
-      all.push_back({p, b.master.at(p.position, {p.count})});
+      all.push_back({p, b.master.at(p.position - b.master_begin, {p.count})});
   return all;
+}
+
+void Optimizer::visit_masters(const std::function<void(const std::string&, const Tensor&)>& visit) {
+  wait_for_values();
+  for (std::size_t i = 0; i < moments_.size(); ++i) {
+    const Bucket& b = store_.buckets()[i];
+    Tensor whole = b.master;
+    if (whole.numel() != b.value.numel()) {
+      whole = Tensor(device_, b.value.dims(), b.master.dtype());
+      sharers(b)
+          ->all_gather(device_.compute(), b.master, whole, "masters of " + label(b))
+          .wait(device_.compute());
+    }
+    for (const Piece& p : pieces_of(b, {0, b.value.numel()})) visit(p.name, whole.at(p.position, p.dims));
+  }
 }
 
 std::map<std::string, Tensor> Optimizer::state() const {
@@ -56,9 +71,8 @@ void Optimizer::set_moment(const std::string& name, const std::vector<double>& v
       if (!name.starts_with(m.prefix)) continue;
       const auto found = store_.by_name().find(name.substr(m.prefix.size()));
       if (found == store_.by_name().end()) continue;
-      const std::vector<Parameter*>& here = store_.buckets()[i].parameters;
       const Parameter* p = found->second.parameter;
-      if (std::find(here.begin(), here.end(), p) == here.end()) continue;
+      if (!p || p->bucket != &store_.buckets()[i]) continue;
       const NamedSlice& s = found->second.slice;
       const std::int64_t count = std::int64_t(values.size()), at = p->bucket_offset + s.offset + offset;
       STRATA_CHECK(offset >= 0 && offset + count <= s.dims.numel(), "elements [", offset, ", ",

@@ -24,6 +24,8 @@ void ParallelSection::fields(FieldVisitor& v) {
     "layers of each stage; 0 leaves the first one the embedding alone, the last one the head; unset: even");
   v("overlap_grad_reduce", overlap_grad_reduce,
     "sum gradients over data-parallel ranks while backward goes on, layer by layer");
+  v("overlap_param_gather", overlap_param_gather,
+    "gather updated weights (optimizer.use_distributed_optimizer) while the next step goes forward");
   v("ddp_bucket_size", ddp_bucket_size, "parameters whose gradients are summed together, at least a layer's",
     between(1, 1e15));
 }

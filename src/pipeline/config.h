@@ -15,6 +15,7 @@ struct ParallelSection {
   std::optional<ScheduleKind> pipeline_schedule = {};  // unset: 1f1b, interleaved with virtual stages
   std::optional<std::vector<std::int64_t>> pipeline_model_parallel_layout = {};
   bool overlap_grad_reduce = true;
+  bool overlap_param_gather = true;
   std::int64_t ddp_bucket_size = 40000000;  // Megatron's
 
   int ranks() const { return int(pipeline_model_parallel_size); }

@@ -233,6 +233,7 @@ bool Executor::is_last_of(const Work& work, Key key) const {
 // later.
 model::StageOptions Executor::stage_options(const Work& work, Key key, const Tape& tape) const {
   model::StageOptions options = work.stage;
+  options.enters_layer = work.on_layer;
   if (tape.recording() && is_last_of(work, key))
     options.left_layer = [&work, &tape](int layer) {
       if (tape.weights() == Weights::Now) work.on_gradients(layer);
@@ -252,6 +253,7 @@ void Executor::forward(const Work& work, Key key) {
   visit.batch = model::upload(device_, work.micro_batches.at(key.second), with_next_);
   visit.batch.number = key.second;
   visit.tape = std::make_unique<Tape>(device_, work.tape);
+  if (work.on_layer) work.on_layer(-1);
   residual::State state =
       key.first == 0 ? stage.open(*visit.tape, visit.batch) : enter(visit, key, work.tape.recording);
   const model::StageOptions options = stage_options(work, key, *visit.tape);

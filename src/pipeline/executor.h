@@ -22,6 +22,9 @@ struct Work {
   // Called once for each stage and micro-batch of this rank when its losses are known: balance losses, and at
   // the head those of the model (lm and mtp have slot -1 elsewhere).
   std::function<void(const model::Losses&)> on_losses = {};
+  // Called before each forward pass of a layer of this rank; -1: before all of a stage's, num_hidden_layers:
+  // before the head.
+  std::function<void(int layer)> on_layer = {};
   // Called once for each layer of this rank, num_hidden_layers for the head, when the gradients of its
   // parameters are complete: by the schedule, after the last micro-batch's weight gradients.
   std::function<void(int layer)> on_gradients = {};

@@ -1,5 +1,6 @@
 #include "train/checkpointing.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <set>
 #include <sstream>
@@ -38,9 +39,13 @@ std::vector<HostTensor> weights_to_write(Trainer& trainer) {
   for (const optim::StatePiece& p : optim::weight_pieces(trainer.store(), trainer.groups()))
     if (p.offset == 0) mine.insert(p.name);
   std::vector<HostTensor> weights;
-  for (const auto& [name, found] : trainer.store().by_name())
-    if (found.parameter ? mine.count(name) > 0 : trainer.mesh().data_rank() == 0)
-      weights.push_back(host_copy(trainer.device(), name, found.master()));
+  trainer.optimizer().visit_masters([&](const std::string& name, const Tensor& master) {
+    if (mine.count(name)) weights.push_back(host_copy(trainer.device(), name, master));
+  });
+  for (const Buffer& b : trainer.store().buffers())
+    if (trainer.mesh().data_rank() == 0) weights.push_back(host_copy(trainer.device(), b.name, b.value));
+  trainer.device().compute().synchronize();  // begun on every rank before the host waits for others
+  std::sort(weights.begin(), weights.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
   return weights;
 }
 
@@ -105,8 +110,6 @@ void check_moments(const RunConfig& config, const checkpoint::CutTensors& moment
 
 checkpoint::Snapshot capture(Trainer& trainer, const Progress& progress, const std::string& config_json,
                              const std::string& origins_json) {
-  trainer.optimizer().gather_masters();
-  trainer.device().compute().synchronize();  // begun on every rank before the host waits for others
   comm::Communicator& ranks = trainer.mesh().all();
   const bool alone = ranks.size() == 1;
   checkpoint::Snapshot s;

@@ -76,15 +76,24 @@ void Profile::watch(bool on) {
   watching_ = on;
   trainer_.device().compute().observe(on ? &timeline_ : nullptr);
   trainer_.observe(on ? &timeline_ : nullptr);
+}
+
+// From the first step to the last: what begins in one may end in the next.
+void Profile::record(bool on) {
+  if (on == recording_) return;
+  recording_ = on;
   trainer_.mesh().world().record(on ? &timeline_ : nullptr);
 }
 
 void Profile::begin(std::int64_t step) {
   if (!config_.covers(step)) return;
+  const bool first = timeline_.steps().empty();
+  if (first) trainer_.optimizer().wait_for_values();
   trainer_.device().compute().synchronize();
-  if (timeline_.steps().empty()) {
+  if (first) {
     trainer_.mesh().all().barrier("the start of the profile");
     zero_ = now();
+    record(true);
   }
   watch(true);
   timeline_.begin_step(step);
@@ -92,15 +101,19 @@ void Profile::begin(std::int64_t step) {
 
 void Profile::end() {
   if (!watching_) return;
+  const bool last = timeline_.steps().back().step == config_.steps->back();
+  if (last) trainer_.optimizer().wait_for_values();
   trainer_.device().compute().synchronize();
   timeline_.end_step();
   watch(false);
+  if (last) record(false);
 }
 
 std::vector<std::string> Profile::finish(bool run_is_over) {
   if (told_ || timeline_.steps().empty()) return {};
   if (!run_is_over && timeline_.steps().back().step < config_.steps->back()) return {};
   told_ = true;
+  record(false);
   return tell();
 }
 

@@ -13,7 +13,10 @@ class Profile {
   // Refers to `trainer`. folder: gets timeline.json and summary.json from the first rank. InputError if
   // trainer.config().profile names a rank that is not there.
   Profile(Trainer& trainer, std::string folder);
-  ~Profile() { watch(false); }
+  ~Profile() {
+    watch(false);
+    record(false);
+  }
   Profile(const Profile&) = delete;
 
   // Before and behind every step; does nothing where the configuration does not name it. Every rank calls
@@ -26,6 +29,7 @@ class Profile {
 
  private:
   void watch(bool on);
+  void record(bool on);
   std::vector<std::string> tell();
 
   Trainer& trainer_;
@@ -33,7 +37,7 @@ class Profile {
   std::string folder_;
   Timeline timeline_;
   std::int64_t zero_ = 0;  // when all ranks began the first step, by this rank's clock
-  bool watching_ = false, told_ = false;
+  bool watching_ = false, recording_ = false, told_ = false;
 };
 
 }  // namespace strata::train

@@ -96,9 +96,13 @@ class Tracer {
         add(out, "grad." + name, found.slice.dims, found.grad());
   }
   void add_trained(TraceTensors& out) const {
-    for (const auto& [name, found] : trainer_.store().by_name())
-      if (found.parameter ? trainer_.groups().speaks_for(*found.parameter) : first_replica())
-        add(out, "trained." + name, found.slice.dims, found.master());
+    const auto& names = trainer_.store().by_name();
+    trainer_.optimizer().visit_masters([&](const std::string& name, const Tensor& master) {
+      if (trainer_.groups().speaks_for(*names.at(name).parameter))
+        add(out, "trained." + name, master.dims(), master);
+    });
+    for (const Buffer& b : trainer_.store().buffers())
+      if (first_replica()) add(out, "trained." + b.name, b.dims, b.value);
   }
   // k-th MoE layer of the model.
   void add_loads(TraceTensors& out, const model::ModelConfig& config) const {
@@ -144,7 +148,6 @@ TraceTensors trace(Trainer& trainer, const RunConfig& config, const HostBatch& b
     losses.values.push_back(r.loss);
     norms.values.push_back(r.grad_norm);
   }
-  if (steps > 0) trainer.optimizer().gather_masters();
   if (steps > 0) tracer.add_trained(mine);
   TraceTensors out =
       join(gather(trainer.mesh().all(), mine), batch, config.model.residual.type == residual::Type::AttnRes);

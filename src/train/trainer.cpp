@@ -38,6 +38,7 @@ Trainer::Trainer(const RunConfig& config, device::Device& device, const comm::Me
   find_holders();
   Shards shards = groups_.shards();
   shards.bucket_size = config.parallel.ddp_bucket_size;
+  shards.masters = use == Use::Training && config.optimizer.use_distributed_optimizer;
   store_.allocate(device, config.precision.dtype(), use == Use::Training, shards);
   for (const auto& stage : stages_) stage->allocate(device);
   store_.initialize(std::uint64_t(config.run.seed));
@@ -171,6 +172,7 @@ StepResult Trainer::gradients(const HostBatch& global, Observer* observer) {
                   .tape = tape_options(observer),
                   .stage = {.recompute_layers = config_.recompute.granularity == Granularity::Full},
                   .on_losses = [&](const model::Losses& l) { add_losses(l, with_tokens); },
+                  .on_layer = [this](int layer) { optimizer_->wait_for_values(layer); },
                   .on_gradients = [this](int layer) { begin_sums(layer); }});
   return reduce(global);
 }
@@ -224,7 +226,13 @@ void Trainer::update(const StepResult& result) {
   const device::PhaseScope phase(device_.compute(), device::Phase::Optimizer);
   ++steps_;
   optimizer_->step(result.learning_rate, optim::clip_scale(result.grad_norm, config_.optimizer.clip_grad));
+  if (!config_.parallel.overlap_param_gather) optimizer_->wait_for_values();
   for (const auto& [layer, moe] : moes_) moe->update_bias(config_.router.bias_update_speed);
+}
+
+ParameterStore& Trainer::store() {
+  if (optimizer_) optimizer_->wait_for_values();
+  return store_;
 }
 
 void Trainer::skip() {
@@ -248,6 +256,7 @@ StepResult Trainer::step(const HostBatch& global) {
 }
 
 double Trainer::evaluate(const HostBatch& global) {
+  if (optimizer_) optimizer_->wait_for_values();
   const std::vector<HostBatch> rows = micro_batches(global);
   device_.compute().run(kernels::Fill{.y = losses_, .value = 0});
   executor_->evaluate({.micro_batches = rows,

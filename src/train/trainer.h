@@ -65,7 +65,8 @@ class Trainer {
   const pipeline::Wires& wires() const { return executor_->wires(); }
   // This rank's, in the model's order.
   std::vector<model::StageRange> stages() const;
-  ParameterStore& store() { return store_; }
+  // Its values are there, whatever is still on its way after update().
+  ParameterStore& store();
   // This rank's MoE layers: the layer's number, multi-token prediction's last.
   const std::map<int, nn::Moe*>& moes() const { return moes_; }
   optim::Optimizer& optimizer() { return *optimizer_; }

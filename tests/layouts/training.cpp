@@ -147,15 +147,16 @@ TEST(Layouts, AreTheSameWithAndWithoutADistributedOptimizer) {
     EXPECT_TRUE(t.values == whole.weights.at(name).values) << name;
 }
 
-// Layer by layer while backward goes on, in small buckets or large ones: the order of additions is the same.
-TEST(Layouts, GradientsMayBeSummedEarly) {
+// Layer by layer while backward, and the next forward, go on, in small buckets or large ones: the order of
+// additions is the same.
+TEST(Layouts, SumsAndGathersMayOverlap) {
   train::RunConfig config = small_run();
   const std::vector<HostBatch> text = text_batches(3, 8, 16);
   for (const Layout& l : {kInterleaved, kMixed, kExperts}) {
-    config.parallel.overlap_grad_reduce = false;
+    config.parallel.overlap_grad_reduce = config.parallel.overlap_param_gather = false;
     config.parallel.ddp_bucket_size = 1;
     const Outcome late = run(config, l, text);
-    config.parallel.overlap_grad_reduce = true;
+    config.parallel.overlap_grad_reduce = config.parallel.overlap_param_gather = true;
     const Outcome early = run(config, l, text);
     EXPECT_EQ(worst(early, late), 0);
     for (const auto& [name, t] : early.weights) EXPECT_TRUE(t.values == late.weights.at(name).values) << name;

@@ -4,7 +4,9 @@
 #include <cmath>
 #include <mutex>
 #include <set>
+#include <thread>
 
+#include "kernels/jobs.h"
 #include "ranks.h"
 
 namespace strata::test {
@@ -15,7 +17,7 @@ constexpr int kSteps = 5;
 struct Outcome {
   Numbers values, masters;
   std::vector<double> norms;
-  std::int64_t moments = 0;  // bytes
+  std::int64_t moments = 0, parameters = 0;  // bytes
 };
 
 std::vector<Outcome> train(const Layout& layout) {
@@ -24,10 +26,10 @@ std::vector<Outcome> train(const Layout& layout) {
     Rank rank(world, layout);
     Outcome& mine = all[world.rank()];
     for (int s = 1; s <= kSteps; ++s) mine.norms.push_back(rank.step(s));
-    rank.optimizer->gather_masters();
     mine.values = rank.values();
     mine.masters = rank.masters();
     mine.moments = rank.device.memory().use(device::Purpose::OptimizerState).now;
+    mine.parameters = rank.device.memory().use(device::Purpose::Parameters).now;
   });
   return all;
 }
@@ -104,11 +106,21 @@ TEST(DataParallel, EqualBitsOnAllRanksDistributedOrNot) {
     }
 }
 
-TEST(DataParallel, MomentsAreDivided) {
+TEST(DataParallel, MomentsAndMastersAreDivided) {
   for (const int data : {1, 2, 3, 4}) {
     const Layout layout{.shape = {.data = data}, .type = DType::BFloat16};
-    const std::int64_t whole = train(not_distributed(layout)).at(0).moments;
-    for (const Outcome& o : train(layout)) EXPECT_EQ(o.moments * data, whole);
+    const Outcome whole = train(not_distributed(layout)).at(0);
+    std::int64_t masters = 0;  // beside values in bfloat16
+    comm::run_threads(data, [&](comm::World& world) {
+      Rank rank(world, not_distributed(layout));
+      if (world.rank() == 0)
+        for (const Bucket& b : rank.store.buckets()) masters += b.has_copies() ? b.master.bytes() : 0;
+    });
+    EXPECT_GT(masters, whole.parameters / 2);
+    for (const Outcome& o : train(layout)) {
+      EXPECT_EQ(o.moments * data, whole.moments);
+      EXPECT_EQ(o.parameters, whole.parameters - masters + masters / data);
+    }
   }
   comm::run_threads(2, [&](comm::World& world) {
     Rank rank(world, {.shape = {.data = 2, .expert = 2}});
@@ -116,6 +128,36 @@ TEST(DataParallel, MomentsAreDivided) {
     for (const Bucket& b : rank.store.buckets())
       expected += 2 * b.master.bytes() / (b.group == ReductionGroup::Expert ? 1 : 2);
     EXPECT_EQ(rank.device.memory().use(device::Purpose::OptimizerState).now, expected);
+  });
+}
+
+// A rank that updates late: the others have its part of a layer's weights once they waited for that layer.
+TEST(DataParallel, ValuesAreThereOnceTheirLayerWasWaitedFor) {
+  comm::run_threads(2, [](comm::World& world) {
+    const comm::Mesh mesh(world, {.data = 2});
+    device::Device device;
+    ParameterStore store;
+    for (const int layer : {0, 1}) {
+      store.begin_layer(layer);
+      store.add({.name = concat("layer", layer), .dims = {64}, .init = Init::constant(1)});
+    }
+    const optim::ReductionGroups groups{.data = &mesh.data(), .all = &mesh.all()};
+    Shards shards = groups.shards();
+    shards.bucket_size = 1;
+    store.allocate(device, DType::Float64, true, shards);
+    store.initialize(1);
+    ASSERT_EQ(store.buckets().size(), 2u);
+    const optim::OptimizerSection sgd{
+        .type = optim::OptimizerType::Sgd, .lr = 1, .momentum = 0, .weight_decay = 0};
+    optim::Optimizer optimizer(sgd, device, store, groups);
+    for (Bucket& b : store.buckets()) device.compute().run(kernels::Fill{.y = b.grad, .value = 0.5});
+    optimizer.reduce_gradients();
+    if (world.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    optimizer.step(1, 1);
+    for (const int layer : {0, 1}) {
+      optimizer.wait_for_values(layer);
+      EXPECT_EQ(to_host(device, store.buckets()[layer].value, "test"), std::vector<double>(64, 0.0)) << layer;
+    }
   });
 }
 
@@ -210,7 +252,6 @@ TEST(DataParallel, PiecesCoverEveryTensorOnce) {
       comm::run_threads(layout.shape.world(), [&](comm::World& world) {
         Rank rank(world, layout);
         rank.step(1);
-        rank.optimizer->gather_masters();
         const Numbers whole = rank.masters();
         const std::lock_guard lock(mutex);
         masters.insert(whole.begin(), whole.end());

@@ -48,7 +48,9 @@ Rank::Rank(comm::World& world, const Layout& l, std::int64_t conv_size)
     holders = world.group("holders", members);
     groups.holders[everyone(l.shape.pipeline)] = holders.get();
   }
-  store.allocate(device, l.type, true, groups.shards());
+  Shards shards = groups.shards();
+  shards.masters = l.optimizer.use_distributed_optimizer;
+  store.allocate(device, l.type, true, shards);
   store.initialize(5);
   optimizer = std::make_unique<optim::Optimizer>(l.optimizer, device, store, groups);
 }
@@ -113,6 +115,7 @@ double Rank::step(int step) {
 }
 
 Numbers Rank::values() const {
+  optimizer->wait_for_values();
   Numbers all;
   for (const auto& [name, found] : store.by_name())
     all[name] = to_host(device, found.parameter->value.at(found.slice.offset, found.slice.dims), "test");
@@ -121,7 +124,8 @@ Numbers Rank::values() const {
 
 Numbers Rank::masters() const {
   Numbers all;
-  for (const auto& [name, found] : store.by_name()) all[name] = to_host(device, found.master(), "test");
+  optimizer->visit_masters(
+      [&](const std::string& name, const Tensor& master) { all[name] = to_host(device, master, "test"); });
   return all;
 }
 

@@ -29,7 +29,7 @@ class Rank {
   // One step with the gradients of `step`; returns the norm.
   double step(int step);
   Numbers values() const;
-  Numbers masters() const;
+  Numbers masters() const;  // every rank calls it
   Numbers host(const std::map<std::string, Tensor>& tensors) const;
 
   Layout layout;

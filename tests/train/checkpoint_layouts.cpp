@@ -116,8 +116,11 @@ Values read(const checkpoint::Opened& opened) {
 
 // What a rank has, against the whole.
 void expect_part_of(Rank& rank, const Values& whole, const std::string& where) {
-  for (const auto& [name, found] : rank.trainer.store().by_name())
-    EXPECT_EQ(rank.host(found.master()), whole.at(name)) << name << " at " << where;
+  rank.trainer.optimizer().visit_masters([&](const std::string& name, const Tensor& master) {
+    EXPECT_EQ(rank.host(master), whole.at(name)) << name << " at " << where;
+  });
+  for (const Buffer& b : rank.trainer.store().buffers())
+    EXPECT_EQ(rank.host(b.value), whole.at(b.name)) << b.name << " at " << where;
   for (const optim::StatePiece& p : rank.trainer.optimizer().pieces()) {
     const auto from = whole.at(p.name).begin() + p.offset;
     EXPECT_EQ(rank.host(p.values), std::vector<double>(from, from + p.count)) << p.name << " at " << where;
