@@ -56,10 +56,11 @@ std::vector<Result> evaluate_all(const train::ModelSource& source, std::optional
                                  comm::World& world) {
   train::RunConfig config = source.config;
   if (world.size() == 1) config.parallel = {};  // alone, whatever it was trained on
-  const std::int64_t rows = config.training.batch_size();
-  const auto sets = data::open_validation(config.data, config.training.seq_length, config.model.vocab_size);
   device::Device device;
   const comm::Mesh mesh(world, train::mesh_shape(config, world.size()));
+  const train::Watchdog watchdog(mesh, watching(config));
+  const std::int64_t rows = config.training.batch_size();
+  const auto sets = data::open_validation(config.data, config.training.seq_length, config.model.vocab_size);
   train::Trainer trainer(config, device, mesh, train::Use::Evaluation);
   train::load_weights(trainer.store(), source.weights, config.model);
   std::vector<Result> all;
@@ -121,7 +122,7 @@ void print_json(const train::ModelSource& source, const std::vector<Result>& all
 int eval(const EvalArguments& a) {
   train::ModelSource source = open_model(a);
   choose_sets(source.config.data, a.data);
-  return launch(source.config.backend, [&](comm::World& world) {
+  return launch(source.config, [&](comm::World& world) {
     const std::vector<Result> all = evaluate_all(source, a.iterations, world);
     if (world.rank() != 0) return 0;
     if (a.json)

@@ -136,9 +136,10 @@ int trace(const TraceArguments& a) {
   }
   if (!a.out.empty()) check_output(a);
   const HostBatch batch = load_batch(a.batch, config.model.vocab_size);
-  return launch(config.backend, [&](comm::World& world) {
+  return launch(config, [&](comm::World& world) {
     device::Device device;
     const comm::Mesh mesh(world, train::mesh_shape(config, world.size()));
+    const train::Watchdog watchdog(mesh, watching(config));
     train::Trainer trainer(config, device, mesh);
     train::load_weights(trainer.store(), checkpoint::named_weights(checkpoint::WeightSet(a.weights)),
                         config.model);

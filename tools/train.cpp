@@ -1,12 +1,11 @@
 // A training run as a configuration file describes it.
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 
 #include "base/json_config.h"
 #include "tools/commands.h"
 #include "tools/launch.h"
 #include "train/run.h"
+#include "train/stop.h"
 
 namespace strata::tools {
 namespace {
@@ -16,11 +15,6 @@ std::string source_of(const std::string& sentence, const std::string& file,
                       const std::vector<ValueOrigin>& origins) {
   const ValueOrigin told{sentence.substr(0, sentence.find(' ')), Origin::CommandLine};
   return std::find(origins.begin(), origins.end(), told) == origins.end() ? file : "command line";
-}
-
-void end_process(const std::string& why) {
-  std::fprintf(stderr, "strata: %s\n", why.c_str());
-  std::_Exit(1);
 }
 
 }  // namespace
@@ -34,12 +28,13 @@ int train(const TrainArguments& a) {
   } catch (const InputError& e) {
     throw InputError(concat(source_of(e.what(), a.config.file, origins), ": ", e.what()));
   }
-  return launch(config.backend, [&](comm::World& world) {
+  const train::StopSignals signals;
+  return launch(config, [&](comm::World& world) {
     train::run(config, origins,
                {.overwrite = a.overwrite,
                 .allow_changes = a.override_changes,
                 .faults = train::parse_faults(a.inject, world.rank()),
-                .last_resort = end_process},
+                .watchdog = watching(config)},
                world);
     return 0;
   });

@@ -137,9 +137,10 @@ Verdict judge(const Layout& layout, Run run, const TraceTensors& want, double to
 Run run(const Layout& layout, const HostBatch& batch, std::int64_t steps) {
   Run run;
   run.sent.resize(layout.ranks);
-  launch(layout.config.backend, [&](comm::World& world) {
+  launch(layout.config, [&](comm::World& world) {
     device::Device device;
     const comm::Mesh mesh(world, train::mesh_shape(layout.config, world.size()));
+    const train::Watchdog watchdog(mesh, watching(layout.config));
     train::Trainer trainer(layout.config, device, mesh);
     TraceTensors tensors = train::trace(trainer, layout.config, batch, steps, train::Seen::NoTokens);
     const train::Traffic before = train::sent(trainer);

@@ -1,5 +1,7 @@
 #include "checkpoint/async_saver.h"
 
+#include <functional>
+
 #include "comm/on_first.h"
 
 namespace strata::checkpoint {
@@ -14,6 +16,23 @@ std::string first_fault(const std::vector<std::string>& said) {
     if (++others == 0) fault = concat("rank ", rank, ": ", said[rank]);
   }
   return others > 0 ? concat(fault, " (and ", others, " more)") : fault;
+}
+
+// What `action` gives on the first rank. Where it throws an Error there, all throw SaveFailed, or its
+// InputError.
+std::string begun_on_first(comm::Communicator& ranks, const std::function<std::string()>& action) {
+  constexpr char kDone = '+', kFailed = '-';
+  const std::string told = comm::on_first(ranks, [&] {
+    try {
+      return kDone + action();
+    } catch (const InputError&) {
+      throw;
+    } catch (const Error& e) {
+      return kFailed + std::string(e.what());
+    }
+  });
+  if (told[0] == kFailed) throw SaveFailed(told.substr(1));
+  return told.substr(1);
 }
 
 }  // namespace
@@ -33,7 +52,13 @@ void AsyncSaver::save(Snapshot&& snapshot) {
 void AsyncSaver::save_alone(Snapshot&& snapshot) {
   auto work = [this, given = std::move(snapshot)]() mutable {
     const Snapshot snapshot = std::move(given);  // its memory ends with the save, not with the future
-    store_.save(snapshot);
+    try {
+      store_.save(snapshot);
+    } catch (const InputError&) {
+      throw;
+    } catch (const Error& e) {
+      throw SaveFailed(e.what());
+    }
     durable_step_ = snapshot.step;
   };
   if (in_background_)
@@ -48,7 +73,7 @@ void AsyncSaver::save_part(Snapshot&& snapshot) {
   std::int64_t bytes = 0;
   for (const std::string& part : comm::gather_texts(*ranks_, std::to_string(bytes_of(snapshot))))
     bytes += std::stoll(part);
-  const std::string folder = comm::on_first(*ranks_, [&] { return store_.begin(step_, bytes); });
+  const std::string folder = begun_on_first(*ranks_, [&] { return store_.begin(step_, bytes); });
   given_up_ = false;
   std::promise<std::string> written;
   written_ = written.get_future();
@@ -89,7 +114,7 @@ void AsyncSaver::agree() {
   });
   if (pending_.valid()) pending_.get();
   if (!fault.empty()) end = concat("step ", step_, " is not saved: ", fault);
-  if (!end.empty()) throw Error(end);
+  if (!end.empty()) throw SaveFailed(end);
   durable_step_ = step_;
 }
 

@@ -5,10 +5,17 @@
 #include <future>
 #include <string>
 
+#include "base/error.h"
 #include "checkpoint/store.h"
 #include "comm/communicator.h"
 
 namespace strata::checkpoint {
+
+// A save did not come about; nothing else is wrong. Of ranks that save together all throw it.
+class SaveFailed : public Error {
+ public:
+  using Error::Error;
+};
 
 class AsyncSaver {
  public:
@@ -21,10 +28,10 @@ class AsyncSaver {
   ~AsyncSaver();
   AsyncSaver(const AsyncSaver&) = delete;
 
-  // Waits for the save before and throws its error; then this snapshot is not saved. So, too, where the save
-  // cannot begin.
+  // Waits for the save before and throws SaveFailed if it failed; then this snapshot is not saved. So, too,
+  // where the save cannot begin, but for the store's InputError.
   void save(Snapshot&& snapshot);
-  // Waits for the last save and throws its error: on every rank, whosever it is.
+  // Waits for the last save and throws SaveFailed if it failed: on every rank, whosever the failure is.
   void finish();
   // The newest step that is on the disk whole, of those saved here; -1: none yet. With several ranks, as of
   // finish().

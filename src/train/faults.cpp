@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <cmath>
+#include <csignal>
 #include <thread>
 
 #include "base/error.h"
 #include "base/field_text.h"
+#include "kernels/jobs.h"
+#include "train/trainer.h"
 
 namespace strata::train {
 namespace {
@@ -89,6 +93,20 @@ void strike_before(const Faults& faults, std::int64_t step, const comm::World& w
   if (!faults.sleep_at_step.count(step)) return;
   while (world.failure().empty()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
   throw Error(world.failure());
+}
+
+void strike_during(const Faults& faults, StepResult& r, Trainer& trainer) {
+  if (faults.nan_at_step.count(r.step)) {
+    const Tensor first = trainer.store().buckets().front().grad.slice(0, 1);
+    trainer.device().compute().run(kernels::Fill{.y = first, .value = NAN});
+    r.grad_norm = trainer.grad_norm();
+  }
+  if (faults.spike_at_step.count(r.step)) r.loss += 1000, r.lm_loss += 1000;
+  if (faults.term_at_step.count(r.step)) std::raise(SIGTERM);
+}
+
+void strike_after(const Faults& faults, std::int64_t step) {
+  if (faults.kill_at_step.count(step)) std::raise(SIGKILL);
 }
 
 std::string fault_reference() {

@@ -10,6 +10,9 @@
 
 namespace strata::train {
 
+class Trainer;
+struct StepResult;
+
 struct Faults {
   std::set<std::int64_t> nan_at_step;            // a gradient of this step is NaN
   std::set<std::int64_t> spike_at_step;          // this step's loss reads 1000 higher
@@ -29,6 +32,10 @@ Faults parse_faults(const std::vector<std::string>& words, int rank = 0);
 
 // Throws or sleeps, if that is due before this step.
 void strike_before(const Faults& faults, std::int64_t step, const comm::World& world);
+// Between the step's gradients and its update: spoils them, or raises SIGTERM. Every rank calls it.
+void strike_during(const Faults& faults, StepResult& r, Trainer& trainer);
+// SIGKILL, if that is due behind this step.
+void strike_after(const Faults& faults, std::int64_t step);
 
 // Every fault with its meaning, one a line, for --help.
 std::string fault_reference();

@@ -15,9 +15,13 @@ double since(std::chrono::steady_clock::time_point begin) {
 
 }  // namespace
 
-Watchdog::Watchdog(const comm::Mesh& mesh, Options options)
-    : mesh_(mesh), world_(mesh.world()), options_(std::move(options)) {
-  if (options_.seconds > 0 && world_.size() > 1) thread_ = std::thread([this] { watch(); });
+Watchdog::Watchdog(const comm::Mesh& mesh, Options options, double times)
+    : mesh_(mesh),
+      world_(mesh.world()),
+      options_(std::move(options)),
+      times_(times),
+      limit_(times * options_.seconds) {
+  if (limit_ > 0 && world_.size() > 1) thread_ = std::thread([this] { watch(); });
 }
 
 Watchdog::~Watchdog() {
@@ -30,7 +34,7 @@ Watchdog::~Watchdog() {
 }
 
 void Watchdog::watch() {
-  const std::chrono::duration<double> pause(std::clamp(options_.seconds / 10, 0.01, 0.25));
+  const std::chrono::duration<double> pause(std::clamp(limit_ / 10, 0.01, 0.25));
   std::unique_lock lock(mutex_);
   while (!wake_.wait_for(lock, pause, [&] { return over_; })) {
     lock.unlock();
@@ -48,7 +52,7 @@ std::optional<comm::Waiting> Watchdog::longest() const {
 }
 
 bool Watchdog::alarmed(const std::optional<comm::Waiting>& waiting) {
-  const bool too_long = waiting && waiting->waited >= options_.seconds;
+  const bool too_long = waiting && waiting->waited >= limit_;
   if (!alarm_ && (too_long || !world_.stuck().empty())) alarm_ = Clock::now();
   return alarm_.has_value();
 }
@@ -85,22 +89,24 @@ void Watchdog::judge(double since_alarm) {
 
 std::string Watchdog::name(int rank) const { return concat("rank ", rank, " (", mesh_.position(rank), ")"); }
 
-// "rank 0 (pp 0/2 ...) has waited 600 s for rank 1 (pp 1/2 ...): receive of hidden of micro-batch 3 for stage
-// 1, in group pipeline".
+// "rank 0 (pp 0/2 ...) has waited 600.1 s for rank 1 (pp 1/2 ...): reduce_scatter 12 of gradient of w,
+// [16384] float32, in group data". The tag of a message would say nothing.
 std::string Watchdog::account(const comm::Waiting& w) const {
   std::string whom;
   for (const int peer : w.peers) whom += (whom.empty() ? "" : ", ") + name(w.members.at(peer));
   std::string text = concat(name(world_.rank()), " has waited ", format("%.1f", w.waited), " s for ",
                             whom.empty() ? "its own messages" : whom, ": ", w.operation);
+  if (w.operation != "send" && w.operation != "receive") text += concat(" ", w.tag);
   if (!w.what.empty()) text += concat(" of ", w.what);
-  return concat(text, ", in group ", w.communicator);
+  return concat(text, ", ", w.shape, ", in group ", w.communicator);
 }
 
 std::string Watchdog::verdict(const std::set<int>& stuck) const {
   std::string missing;
   for (int rank = 0; rank < world_.size(); ++rank)
     if (!stuck.count(rank)) missing += (missing.empty() ? "" : ", ") + name(rank);
-  const std::string limit = concat(options_.seconds, " s (resilience.watchdog_seconds)");
+  const std::string limit =
+      concat(limit_, " s (", times_ == 1 ? "" : concat(times_, " x "), "resilience.watchdog_seconds)");
   if (missing.empty())
     return concat("all ranks wait for each other, beyond ", limit,
                   ": they are not at the same operation; backend.check_collectives finds where they part");

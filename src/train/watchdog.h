@@ -17,14 +17,18 @@ namespace strata::train {
 
 class Watchdog {
  public:
+  // Times as long may a rank be waited for before the first step: ranks start one by one, and one may look
+  // through a large checkpoint for all.
+  static constexpr double kStart = 10;
   struct Options {
     double seconds = 600;                          // 0, or a rank alone: nothing is watched
     double grace = 1;                              // seconds for all ranks to tell
     std::function<void(const std::string&)> say;   // one line of one rank
     std::function<void(const std::string&)> last;  // ends this process, where an error did not; may be empty
   };
-  // Watches what this rank waits for until it is destroyed.
-  Watchdog(const comm::Mesh& mesh, Options options);
+  // Watches what this rank waits for until it is destroyed. `times` as long as options.seconds may it wait.
+  // One at a time on a rank.
+  Watchdog(const comm::Mesh& mesh, Options options, double times = 1);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
 
@@ -43,6 +47,7 @@ class Watchdog {
   const comm::Mesh& mesh_;
   comm::World& world_;
   Options options_;
+  double times_, limit_;  // seconds * times
   std::optional<Clock::time_point> alarm_, failed_;
   bool told_ = false, spoke_ = false;
   std::mutex mutex_;

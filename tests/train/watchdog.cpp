@@ -63,11 +63,11 @@ TEST(Watchdog, NamesTheLastOfAChain) {
   EXPECT_EQ(
       without_seconds(seen.lines[0]),
       "rank 0 (pp 0/3 dp 0/1 ep 0/1) has waited T s for rank 1 (pp 1/3 dp 0/1 ep 0/1): receive of hidden of "
-      "stage 0, in group pipeline");
+      "stage 0, [4] float32, in group pipeline");
   EXPECT_EQ(
       without_seconds(seen.lines[1]),
       "rank 1 (pp 1/3 dp 0/1 ep 0/1) has waited T s for rank 2 (pp 2/3 dp 0/1 ep 0/1): receive of hidden of "
-      "stage 1, in group pipeline");
+      "stage 1, [4] float32, in group pipeline");
   EXPECT_EQ(seen.lines[2], "rank 2 (pp 2/3 dp 0/1 ep 0/1) waits for nobody: it computes, or hangs");
   EXPECT_EQ(
       seen.thrown,
@@ -77,14 +77,16 @@ TEST(Watchdog, NamesTheLastOfAChain) {
 
 TEST(Watchdog, ARankThatLeft) {
   const Seen seen = watched({1, 2, 1}, [](const comm::Mesh& mesh, Rank& r) {
+    const Tensor x = r.filled<float>({4, 3}, [](auto) { return 1.0f; });
+    for (int number = 0; number < 2; ++number)
+      mesh.data().all_reduce(r.stream(), x, "first").wait(r.stream());
     if (r.rank() == 0) return;
-    const Tensor x = r.filled<float>({4}, [](auto) { return 1.0f; });
     mesh.data().all_reduce(r.stream(), x, "gradients").wait(r.stream());
   });
   ASSERT_EQ(seen.lines.size(), 1u);
   EXPECT_EQ(without_seconds(seen.lines[0]),
-            "rank 1 (pp 0/1 dp 1/2 ep 0/1) has waited T s for rank 0 (pp 0/1 dp 0/2 ep 0/1): all_reduce of "
-            "gradients, in group data");
+            "rank 1 (pp 0/1 dp 1/2 ep 0/1) has waited T s for rank 0 (pp 0/1 dp 0/2 ep 0/1): all_reduce 2 "
+            "of gradients, [4, 3] float32, in group data");
   EXPECT_NE(seen.thrown.find("rank 0 (pp 0/1 dp 0/2 ep 0/1) did not come"), std::string::npos) << seen.thrown;
 }
 
@@ -95,6 +97,25 @@ TEST(Watchdog, RanksThatWaitForEachOther) {
   });
   EXPECT_EQ(seen.lines.size(), 2u);
   EXPECT_NE(seen.thrown.find("all ranks wait for each other"), std::string::npos) << seen.thrown;
+}
+
+// Before the first step ranks have longer, and the sentence says so.
+TEST(Watchdog, WaitsLongerWhereItIsTold) {
+  std::string thrown;
+  const auto begin = std::chrono::steady_clock::now();
+  try {
+    comm::run_threads(2, [&](comm::World& world) {
+      const comm::Mesh mesh(world, {2, 1, 1});
+      const Watchdog watchdog(mesh, {.seconds = 0.1, .grace = 0.1, .say = [](auto&) {}, .last = {}}, 5);
+      if (world.rank() == 1) return sleep_until_failed(world);
+      mesh.all().barrier();
+    });
+  } catch (const Error& e) {
+    thrown = e.what();
+  }
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(500));
+  EXPECT_NE(thrown.find("did not come within 0.5 s (5 x resilience.watchdog_seconds) to"), std::string::npos)
+      << thrown;
 }
 
 // Posted long ago but not stood still for: a rank that computes is not stuck.

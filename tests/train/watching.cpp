@@ -35,12 +35,29 @@ class Stop : public ::testing::Test {
 TEST_F(Stop, SignalsAreNotedByName) {
   for (const auto& [number, name] :
        {std::pair{SIGTERM, "SIGTERM"}, {SIGINT, "SIGINT"}, {SIGUSR1, "SIGUSR1"}}) {
+    const StopSignals signals;
     StopRequests stop(folder, {});
     EXPECT_EQ(stop.reason(), std::nullopt);
     std::raise(number);
     EXPECT_EQ(stop.reason(), name);
     EXPECT_EQ(stop.reason(), name) << "a reason stays";
   }
+}
+
+// Ranks that are threads begin and end at different times, each with its own StopRequests.
+TEST_F(Stop, SignalsAreNotedBeforeTheFirstRankAndBehindTheLast) {
+  std::signal(SIGTERM, SIG_IGN);
+  {
+    const StopSignals signals;
+    std::raise(SIGTERM);
+    EXPECT_EQ(StopRequests(folder, {}).reason(), "SIGTERM") << "noted before a rank looked";
+    EXPECT_EQ(StopRequests({}, {}).reason(), "SIGTERM") << "by every rank";
+    std::raise(SIGUSR1);  // would end the process
+    EXPECT_EQ(StopRequests({}, {}).reason(), "SIGUSR1");
+  }
+  EXPECT_EQ(std::signal(SIGTERM, SIG_DFL), SIG_IGN) << "as it was before";
+  const StopSignals again;
+  EXPECT_EQ(StopRequests({}, {}).reason(), std::nullopt);
 }
 
 TEST_F(Stop, FileStopsOnceAndOneLeftBehindDoesNot) {
