@@ -1,6 +1,6 @@
 // Runs on several ranks as mpirun starts them: the numbers of one rank, and how all ranks end together. A
 // launch costs a second: few of them, each for several things. STRATA_TEST_RANK_KILLS says how often a rank
-// is killed (default 3).
+// is killed (default 20).
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -15,6 +15,7 @@
 #include <random>
 #include <thread>
 
+#include "base/error.h"
 #include "strata_binary.h"
 
 namespace strata::test {
@@ -94,7 +95,14 @@ int count(const std::string& text, const std::string& part) {
   return n;
 }
 
+// No message is sent before it is asked for, so that two ranks which both sent first would wait for ever.
+struct NothingEager {
+  NothingEager() { setenv("OMPI_MCA_btl_vader_eager_limit", "56", 1); }  // Open MPI's least
+  ~NothingEager() { unsetenv("OMPI_MCA_btl_vader_eager_limit"); }
+};
+
 TEST_F(Mpirun, GivesTheNumbersOfOneRank) {
+  const NothingEager nothing_eager;
   ASSERT_EQ(place.strata(settings("one", {})).status, 0);
   const Outcome two = place.command(mpirun(2, settings("two", stages({"backend.check_collectives=true"}))));
   ASSERT_EQ(two.status, 0) << two.err;
@@ -110,10 +118,9 @@ TEST_F(Mpirun, GivesTheNumbersOfOneRank) {
   expect_same("four", "one");
 }
 
-// Reference cases under mpirun, one launch for each number of ranks. No message is sent before it is asked
-// for, so that two ranks which both sent first would wait for ever.
+// Reference cases under mpirun, one launch for each number of ranks.
 TEST_F(Mpirun, GivesTheReferencesNumbers) {
-  setenv("OMPI_MCA_btl_vader_eager_limit", "56", 1);  // Open MPI's least
+  const NothingEager nothing_eager;
   struct Launch {
     const char* name;
     int ranks;
@@ -122,6 +129,11 @@ TEST_F(Mpirun, GivesTheReferencesNumbers) {
   const std::vector<Launch> launches{
       {"layout_mhc", 2, {"pipeline_model_parallel_size=2", "virtual_pipeline_model_parallel_size=4"}},
       {"layout_msar_block", 4, {"pipeline_model_parallel_size=4", "virtual_pipeline_model_parallel_size=2"}},
+      {"layout_vanilla", 3, {"pipeline_model_parallel_size=3", "virtual_pipeline_model_parallel_size=2"}},
+      {"layout_msar_block",
+       5,
+       {"pipeline_model_parallel_size=5", "virtual_pipeline_model_parallel_size=2",
+        "pipeline_model_parallel_layout=[0,1,1,1,1,1,1,1,1,0]"}},
       {"layout_msar_block",
        8,
        {"pipeline_model_parallel_size=2", "virtual_pipeline_model_parallel_size=2",
@@ -146,7 +158,6 @@ TEST_F(Mpirun, GivesTheReferencesNumbers) {
     EXPECT_EQ(r.status, 0) << l.name << " on " << l.ranks << " ranks\n" << r.out << r.err;
     EXPECT_NE(r.out.find(" 0 beyond tolerance"), std::string::npos) << r.out;
   }
-  unsetenv("OMPI_MCA_btl_vader_eager_limit");
 }
 
 TEST_F(Mpirun, RefusesOnceWhatIsWrongOnAllRanks) {
@@ -211,7 +222,7 @@ grep -q '^#SBATCH --signal=B:USR1@120$' "$1" || exit 9
 cp "$1" spooled
 bash spooled "${@:2}" & job=$!
 until grep -q 'step 20/' .err || ! kill -0 $job; do sleep 0.01; done
-kill -USR1 $job
+kill -$SIGNAL $job
 wait $job
 )";
 constexpr const char* kSrun = R"(#!/bin/bash
@@ -220,31 +231,63 @@ while [[ $1 == -* ]]; do shift; done
 exec mpirun -n "$SLURM_NTASKS" "$@"
 )";
 
-TEST_F(Mpirun, ASlurmJobSavesBeforeItsTimeLimitAndComesBack) {
+// Before its time limit a job comes back; one that is cancelled saves, too, and stays away.
+TEST_F(Mpirun, ASlurmJobSavesBeforeItEnds) {
   fs::create_directory(place.path("bin"));
   for (const auto& [name, text] :
        std::map<std::string, std::string>{{"bin/sbatch", kSbatch},
                                           {"bin/srun", kSrun},
-                                          {"bin/scontrol", "#!/bin/bash\necho $* >requeued\n"}}) {
+                                          {"bin/scontrol", "#!/bin/bash\necho $* >>requeued\n"}}) {
     place.write(name, text);
     fs::permissions(place.path(name), fs::perms::owner_all);
   }
-  Words words{"env",        "PATH=bin:" + std::string(std::getenv("PATH")), "STRATA=" STRATA_BINARY, "sbatch",
-              "--ntasks=2", STRATA_SOURCE_DIR "/scripts/slurm_train"};
-  const Words run = settings("run", stages({"training.train_iters=3000"}));
-  words.insert(words.end(), run.begin() + 1, run.end());
-  const Outcome o = place.command(words);
-  EXPECT_EQ(o.status, 0) << o.err;
-  EXPECT_NE(o.err.find("stopped by SIGUSR1 after step "), std::string::npos) << o.err;
-  EXPECT_EQ(place.read("requeued"), "requeue 7\n");
+  for (const char* signal : {"USR1", "TERM"}) {
+    Words words{"env",
+                "PATH=bin:" + std::string(std::getenv("PATH")),
+                std::string("SIGNAL=") + signal,
+                "STRATA=" STRATA_BINARY,
+                "sbatch",
+                "--ntasks=2",
+                STRATA_SOURCE_DIR "/scripts/slurm_train"};
+    const Words run = settings(signal, stages({"training.train_iters=3000"}));
+    words.insert(words.end(), run.begin() + 1, run.end());
+    const Outcome o = place.command(words);
+    EXPECT_EQ(o.status, 0) << o.err;
+    EXPECT_NE(o.err.find("stopped by SIGUSR1 after step "), std::string::npos) << o.err;
+  }
+  EXPECT_EQ(place.read("requeued"), "requeue 7\n") << "once";
+}
+
+// Ranks that srun starts learn from Slurm how many of them share a host, in Slurm's short form.
+TEST_F(Mpirun, ARankOfSlurmTakesItsShareOfTheHost) {
+  const int all = int(std::thread::hardware_concurrency());
+  for (const auto& [node, ranks] : std::vector<std::pair<const char*, int>>{{"0", 2}, {"2", 2}, {"3", 1}}) {
+    Words words{"env",
+                "-u",
+                "OMP_NUM_THREADS",
+                "SLURM_STEP_TASKS_PER_NODE=2(x3),1",
+                std::string("SLURM_NODEID=") + node,
+                STRATA_BINARY};
+    const Words run = settings(std::string("node") + node, {"training.train_iters=3"});
+    words.insert(words.end(), run.begin(), run.end());
+    const Outcome o = place.command(words);
+    EXPECT_EQ(o.status, 0) << o.err;
+    EXPECT_NE(o.err.find(" cpu, " + std::to_string(std::max(1, all / ranks)) + " threads"), std::string::npos)
+        << o.err;
+  }
 }
 
 // A kill leaves the run at its last complete checkpoint; it ends with the bits of one that was not disturbed.
 class Killed : public Mpirun {
  protected:
-  static Words words(const std::string& folder) {
-    return settings(folder, stages({"parallel.expert_model_parallel_size=2", "training.train_iters=40",
-                                    "checkpoint.save_interval=1"}));
+  static constexpr int kRanks = 4;
+  using Clock = std::chrono::steady_clock;
+  using Files = std::map<std::string, std::string>;
+
+  static int begin(const Workplace& at, const std::string& folder) {
+    return at.start(
+        mpirun(kRanks, settings(folder, stages({"parallel.expert_model_parallel_size=2",
+                                                "training.train_iters=20", "checkpoint.save_interval=1"}))));
   }
   // The processes that mpirun has started.
   static std::vector<int> ranks_of(int mpirun) {
@@ -253,45 +296,90 @@ class Killed : public Mpirun {
     for (int id; file >> id;) ranks.push_back(id);
     return ranks;
   }
-  std::map<std::string, std::string> result(const std::string& folder) const {
-    std::map<std::string, std::string> files;
-    const std::string step = folder + "/checkpoints/step_00000040/";
-    for (const auto& entry : fs::directory_iterator(place.path(step)))
+  static void wait_for_ranks(int mpirun) {
+    wait_until([&] { return int(ranks_of(mpirun).size()) == kRanks; });
+  }
+  // What the run is at.
+  static std::string phase(const Workplace& at, const std::string& folder) {
+    if (at.read(".err").find("info: step ") == std::string::npos) return "starting";
+    std::error_code gone;
+    for (const auto& entry : fs::directory_iterator(at.path(folder + "/checkpoints"), gone))
+      if (entry.path().filename().string().starts_with(".step_")) return "saving";
+    return "stepping";
+  }
+  static Files result(const Workplace& at, const std::string& folder) {
+    Files files;
+    const std::string step = folder + "/checkpoints/step_00000020/";
+    for (const auto& entry : fs::directory_iterator(at.path(step)))
       if (entry.path().extension() == ".safetensors")
-        files[entry.path().filename()] = place.read(step + entry.path().filename().string());
+        files[entry.path().filename()] = at.read(step + entry.path().filename().string());
     return files;
   }
+
+  // From when its ranks are there; its files become those that every other run must end with.
+  std::chrono::microseconds run_undisturbed() {
+    const int child = begin(place, "whole");
+    wait_for_ranks(child);
+    const auto start = Clock::now();
+    const Outcome o = place.wait_for(child);
+    EXPECT_EQ(o.status, 0) << o.err;
+    wanted = result(place, "whole");
+    return std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start);
+  }
+
+  // Runs in a place of their own until `kills` were killed, at moments up to `longest`.
+  struct Lane {
+    int kills;
+    std::mt19937 random;
+    std::map<std::string, int> phases;
+  };
+  void kill_and_restart(Lane& lane, std::chrono::microseconds longest) const {
+    Workplace at;
+    for (const char* file : {"text.bin", "text.idx"}) fs::copy_file(place.path(file), at.path(file));
+    for (int runs = 0; lane.kills > 0; ++runs) {
+      const std::string folder = "run" + std::to_string(runs);
+      for (bool done = false; !done;) {
+        const int child = begin(at, folder);
+        std::string was;
+        if (lane.kills > 0) {
+          wait_for_ranks(child);
+          std::this_thread::sleep_for(lane.random() % 1000 * longest / 1000);
+          was = phase(at, folder);
+          if (const std::vector<int> ranks = ranks_of(child); int(ranks.size()) == kRanks)
+            kill(ranks[lane.random() % kRanks], SIGKILL);
+        }
+        const auto killed = Clock::now();
+        const Outcome o = at.wait_for(child);
+        done = o.status == 0;
+        EXPECT_EQ(o.err.find("damaged"), std::string::npos) << o.err;
+        if (done) continue;
+        ASSERT_EQ(o.status, 137) << o.err;
+        EXPECT_LT(Clock::now() - killed, std::chrono::seconds(20));
+        --lane.kills, ++lane.phases[was];
+      }
+      EXPECT_EQ(result(at, folder), wanted) << folder;
+    }
+  }
+
+  Files wanted;
 };
 
+// mpirun leaves the other ranks two seconds to end: meanwhile, runs in other places go on.
 TEST_F(Killed, EveryRestartGoesOn) {
-  constexpr int kRanks = 4;
+  constexpr int kLanes = 4;
   const char* wish = std::getenv("STRATA_TEST_RANK_KILLS");
-  const int kills = wish ? std::atoi(wish) : 3;
-  ASSERT_EQ(place.command(mpirun(kRanks, words("whole"))).status, 0);
-  std::mt19937 random(20261130);
-  int killed = 0, runs = 0;
-  while (killed < kills) {
-    const std::string folder = "run" + std::to_string(runs++);
-    for (bool done = false; !done;) {
-      const int child = place.start(mpirun(kRanks, words(folder)));
-      if (killed < kills) {
-        wait_until([&] { return int(ranks_of(child).size()) == kRanks; });
-        std::this_thread::sleep_for(std::chrono::milliseconds(random() % 2000));
-        if (const std::vector<int> ranks = ranks_of(child); int(ranks.size()) == kRanks)
-          kill(ranks[random() % kRanks], SIGKILL);
-      }
-      const auto begin = std::chrono::steady_clock::now();
-      const Outcome o = place.wait_for(child);
-      done = o.status == 0;
-      if (!done) {
-        ASSERT_EQ(o.status, 137) << o.err;
-        ++killed;
-        EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
-      }
-      EXPECT_EQ(o.err.find("damaged"), std::string::npos) << o.err;
-    }
-    EXPECT_EQ(result(folder), result("whole")) << folder;
-  }
+  const int kills = wish ? std::atoi(wish) : 20;
+  const std::chrono::microseconds whole = run_undisturbed();
+  std::vector<Lane> lanes;
+  for (int i = 0; i < kLanes; ++i)
+    lanes.push_back({(kills + i) / kLanes, std::mt19937(unsigned(20261130 + i)), {}});
+  std::vector<std::thread> threads;
+  for (Lane& lane : lanes) threads.emplace_back([&] { kill_and_restart(lane, 3 * whole / 2); });
+  for (std::thread& thread : threads) thread.join();
+  std::map<std::string, int> phases;
+  for (const Lane& lane : lanes)
+    for (const auto& [what, times] : lane.phases) phases[what] += times;
+  for (const auto& [what, times] : phases) std::printf("killed while %s: %d\n", what.c_str(), times);
 }
 
 }  // namespace
