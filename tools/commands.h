@@ -51,6 +51,7 @@ int verify_layout(const VerifyLayoutArguments& arguments);
 struct PlanArguments {
   ConfigArguments config;
   std::optional<int> world;  // ranks; unset: as few as the configuration allows
+  std::string layouts;       // or several: "pp=2;ep=2,dp=4"
   bool json = false;
 };
 int plan(const PlanArguments& arguments);

@@ -142,7 +142,12 @@ void add_plan(CLI::App& app, PlanArguments& a) {
       "plan", "count parameters, memory, operations and messages of a run before anything is allocated");
   c->add_option("CONFIG", a.config.file, "configuration file (JSON)")->required()->type_name("");
   add_overrides(c, a.config);
-  add_world(c, a.world);
+  CLI::Option* world = add_world(c, a.world);
+  c->add_option("--layouts", a.layouts,
+                "several layouts side by side instead: keys pp, v, ep, dp, schedule, mbs, as in "
+                "\"pp=2;ep=2,dp=4\"")
+      ->excludes(world)
+      ->type_name("LIST");
   add_switch(c, "--json", a.json, "print JSON");
 }
 

@@ -73,22 +73,29 @@ struct Variant {
   train::DryRun run;
 };
 
-std::vector<Variant> variants(const train::RunConfig& config) {
+// On several ranks the memory is that of the one that needs most; operations are always the whole model's.
+train::DryRun dry_run(const train::RunConfig& config, int ranks) {
+  train::DryRun run = train::dry_run(config);
+  if (ranks > 1) run.memory = fullest(train::plan_layout(config, ranks)).memory;
+  return run;
+}
+
+std::vector<Variant> variants(const train::RunConfig& config, int ranks) {
   std::vector<Variant> all;
   for (const std::string_view name : enum_names(residual::Type())) {
     const train::RunConfig c = train::with_residual(config, residual::Type(all.size()));
-    all.push_back({std::string(name), count(c.model), train::dry_run(c)});
+    all.push_back({std::string(name), count(c.model), dry_run(c, ranks)});
   }
   return all;
 }
 
 // The same run under each policy of recompute; the configured one with its own modules.
-std::vector<std::pair<std::string, train::DryRun>> policies(const train::RunConfig& config) {
+std::vector<std::pair<std::string, train::DryRun>> policies(const train::RunConfig& config, int ranks) {
   std::vector<std::pair<std::string, train::DryRun>> all;
   for (const std::string_view name : enum_names(train::Granularity())) {
     train::RunConfig c = config;
     c.recompute.granularity = train::Granularity(all.size());
-    all.emplace_back(name, train::dry_run(c));
+    all.emplace_back(name, dry_run(c, ranks));
   }
   return all;
 }
@@ -182,11 +189,15 @@ void print_operations(const Plan& plan) {
               operations(step * (r.model_flops() + r.recompute.total())).c_str());
 }
 
+const char* whose_memory(const Plan& plan) {
+  return plan.layout ? "  memory: of the rank that needs most" : "";
+}
+
 void print_policies(const Plan& plan) {
   const auto of = [](double part, double whole) { return scaled(100 * part, whole, "%"); };
   const train::DryRun& none = plan.policies.front().second;
-  std::printf("\n%-24s %15s %15s %10s %22s\n", "recompute.granularity", "activations", "peak memory",
-              "recompute", "of forward + backward");
+  std::printf("\n%-24s %15s %15s %10s %22s%s\n", "recompute.granularity", "activations", "peak memory",
+              "recompute", "of forward + backward", whose_memory(plan));
   for (const auto& [name, r] : plan.policies)
     std::printf("%-24s %15s %15s %10s %22s%s\n", name.c_str(),
                 size_text(r.memory.use[int(device::Purpose::Activations)].peak).c_str(),
@@ -197,8 +208,8 @@ void print_policies(const Plan& plan) {
 
 void print_variants(const Plan& plan) {
   const double vanilla = plan.variants.front().run.model_flops();
-  std::printf("\n%-24s %10s %10s %16s %15s %12s %11s\n", "the same model with", "parameters", "active",
-              "residual alone", "peak memory", "operations", "to vanilla");
+  std::printf("\n%-24s %10s %10s %16s %15s %12s %11s%s\n", "the same model with", "parameters", "active",
+              "residual alone", "peak memory", "operations", "to vanilla", whose_memory(plan));
   for (const Variant& v : plan.variants)
     std::printf("%-24s %10s %10s %16lld %15s %12s %11s%s\n", v.name.c_str(),
                 millions(double(v.count.total)).c_str(), millions(double(v.count.active)).c_str(),
@@ -216,7 +227,7 @@ nlohmann::ordered_json memory_json(const train::Memory& m) {
   add("total", m.total);
   for (int p = 0; p < device::kPurposes; ++p) add(std::string(device::name_of(device::Purpose(p))), m.use[p]);
   j["reserved"] = m.reserved;
-  j["checkpoint_copies"] = m.snapshot;
+  if (m.snapshot > 0) j["checkpoint_copies"] = m.snapshot;
   return j;
 }
 
@@ -251,16 +262,38 @@ void print_json(const Plan& plan) {
   std::printf("%s\n", j.dump(2).c_str());
 }
 
+// Side by side, and nothing else.
+int plan_layouts(const train::RunConfig& config, const PlanArguments& a) {
+  std::vector<std::string> names;
+  std::vector<train::LayoutPlan> plans;
+  for (const Layout& layout : parse_layouts(config, a.layouts)) {
+    names.push_back(layout.text);
+    plans.push_back(train::plan_layout(layout.config, layout.ranks));
+  }
+  if (!a.json) {
+    print_layouts(names, plans);
+    return 0;
+  }
+  nlohmann::ordered_json j{{"layouts", nlohmann::ordered_json::array()}};
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    j["layouts"].push_back({{"layout", names[i]}});
+    j["layouts"].back().update(layout_json(plans[i]));
+  }
+  std::printf("%s\n", j.dump(2).c_str());
+  return 0;
+}
+
 }  // namespace
 
 int plan(const PlanArguments& a) {
   Plan plan;
   load_config(plan.config, a.config.file, a.config.overrides);
+  if (!a.layouts.empty()) return plan_layouts(plan.config, a);
   plan.count = count(plan.config.model);
-  plan.run = train::dry_run(plan.config);
-  plan.policies = policies(plan.config);
-  plan.variants = variants(plan.config);
   const int ranks = world_of(plan.config, a.world, "plan");
+  plan.run = train::dry_run(plan.config);
+  plan.policies = policies(plan.config, ranks);
+  plan.variants = variants(plan.config, ranks);
   if (ranks > 1) plan.layout = train::plan_layout(plan.config, ranks);
   if (a.json) {
     print_json(plan);
@@ -269,7 +302,8 @@ int plan(const PlanArguments& a) {
   print_parameters(plan.config.model, plan.count);
   if (plan.layout) {
     print_layout(*plan.layout);
-    std::printf("\nWhat follows is of one rank that has the whole model.\n");
+    std::printf(
+        "\nWhat follows is of one rank that has the whole model, but for memory in the last tables.\n");
   }
   print_memory(plan.config, plan.run.memory);
   print_kept(plan.run);

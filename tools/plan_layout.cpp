@@ -1,5 +1,6 @@
 #include "tools/plan_layout.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -27,6 +28,36 @@ std::string layers_text(const RankPlan& rank) {
 
 std::int64_t peak(const RankPlan& rank, Purpose purpose) { return rank.memory.use[int(purpose)].peak; }
 
+std::string text_of(const comm::Traffic& t) {
+  return t.messages > 0 ? concat(size_text(t.bytes), " in ", t.messages) : "-";
+}
+
+nlohmann::ordered_json json_of(const comm::Traffic& t) {
+  return {{"bytes", t.bytes}, {"messages", t.messages}};
+}
+
+nlohmann::ordered_json json_of(const train::Traffic& t) {
+  return {{"pipeline", json_of(t.pipeline)},
+          {"all_to_all", json_of(t.experts)},
+          {"reductions", json_of(t.reductions)}};
+}
+
+// Of every kind the most that one of the ranks sends.
+train::Traffic most_sent(const LayoutPlan& plan) {
+  train::Traffic most;
+  for (const RankPlan& r : plan.ranks)
+    for (comm::Traffic train::Traffic::*kind :
+         {&train::Traffic::pipeline, &train::Traffic::experts, &train::Traffic::reductions})
+      if ((r.sent.*kind).bytes >= (most.*kind).bytes) most.*kind = r.sent.*kind;
+  return most;
+}
+
+std::int64_t worst_peak(const LayoutPlan& plan) {
+  std::int64_t most = 0;
+  for (const RankPlan& r : plan.ranks) most = std::max(most, r.worst_peak);
+  return most;
+}
+
 void print_memory(const LayoutPlan& plan) {
   std::printf("%-13s %12s %9s %12s %12s %12s %12s %15s %12s  %s\n", "pipeline rank", "parameters",
               "in flight", "peak memory", "parameters", "gradients", "activations", "optimizer state", "data",
@@ -42,15 +73,28 @@ void print_memory(const LayoutPlan& plan) {
 }
 
 void print_messages(const LayoutPlan& plan) {
-  std::printf("\n%-13s %12s %12s %12s\n", "sent a step", "pipeline", "all-to-all", "reductions");
+  std::printf("\n%-13s %20s %20s %20s  (bytes in messages)\n", "sent a step", "pipeline", "all-to-all",
+              "reductions");
   for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
     const train::Traffic& t = plan.ranks[r].sent;
-    std::printf("rank %-8zu %12s %12s %12s\n", r, size_text(t.pipeline).c_str(), size_text(t.experts).c_str(),
-                size_text(t.reductions).c_str());
+    std::printf("rank %-8zu %20s %20s %20s\n", r, text_of(t.pipeline).c_str(), text_of(t.experts).c_str(),
+                text_of(t.reductions).c_str());
   }
   if (plan.experts_bytes > 0)
     std::printf("all-to-all: %s of a rank for each MoE layer and micro-batch, with tokens spread evenly\n",
                 size_text(plan.experts_bytes).c_str());
+}
+
+void print_worst(const LayoutPlan& plan) {
+  if (plan.shape.expert == 1) return;
+  std::printf("\n%-13s %20s %20s  all tokens choose experts of this rank; sent, and as much received\n",
+              "at worst", "peak memory", "all-to-all");
+  for (std::size_t r = 0; r < plan.ranks.size(); ++r)
+    std::printf("rank %-8zu %20s %20s\n", r, size_text(plan.ranks[r].worst_peak).c_str(),
+                text_of(plan.ranks[r].worst_experts).c_str());
+}
+
+void print_cuts(const LayoutPlan& plan) {
   if (plan.cuts.empty()) return;
   std::printf("\n%-13s %12s %12s %12s  of a micro-batch\n", "cut", "from rank", "forward", "backward");
   for (const train::CutPlan& c : plan.cuts)
@@ -59,12 +103,10 @@ void print_messages(const LayoutPlan& plan) {
 }
 
 nlohmann::ordered_json rank_json(const RankPlan& p) {
-  nlohmann::ordered_json j{
-      {"parameters", p.parameters},
-      {"in_flight", p.in_flight},
-      {"late_weights", p.late_weights},
-      {"bytes_sent_per_step",
-       {{"pipeline", p.sent.pipeline}, {"all_to_all", p.sent.experts}, {"reductions", p.sent.reductions}}}};
+  nlohmann::ordered_json j{{"parameters", p.parameters},
+                           {"in_flight", p.in_flight},
+                           {"late_weights", p.late_weights},
+                           {"sent_per_step", json_of(p.sent)}};
   for (const model::StageRange& s : p.stages)
     j["stages"].push_back(
         {{"first", s.first}, {"last", s.last}, {"embedding", s.embedding}, {"head", s.head}});
@@ -72,6 +114,8 @@ nlohmann::ordered_json rank_json(const RankPlan& p) {
   for (int i = 0; i < device::kPurposes; ++i)
     j["peak_memory_bytes"][std::string(device::name_of(Purpose(i)))] = p.memory.use[i].peak;
   j["peak_memory_bytes"]["reserved"] = p.memory.reserved;
+  j["all_tokens_to_this_rank"] = {{"peak_memory_bytes", p.worst_peak},
+                                  {"all_to_all", json_of(p.worst_experts)}};
   return j;
 }
 
@@ -93,6 +137,27 @@ void print_layout(const LayoutPlan& plan) {
       plan.micro_batches, 100 * plan.bubble);
   print_memory(plan);
   print_messages(plan);
+  print_worst(plan);
+  print_cuts(plan);
+}
+
+void print_layouts(const std::vector<std::string>& names, const std::vector<LayoutPlan>& plans) {
+  std::size_t width = 6;
+  for (const std::string& name : names) width = std::max(width, name.size());
+  std::printf("%-*s %5s  %-11s %6s %11s %11s %17s %17s %17s\n", int(width), "layout", "ranks", "schedule",
+              "bubble", "peak memory", "at worst", "pipeline", "all-to-all", "reductions");
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    const LayoutPlan& p = plans[i];
+    const train::Traffic sent = most_sent(p);
+    std::printf("%-*s %5d  %-11s %5.1f%% %11s %11s %17s %17s %17s\n", int(width), names[i].c_str(),
+                p.shape.world(), p.shape.pipeline > 1 ? std::string(name_of(p.schedule)).c_str() : "",
+                100 * p.bubble, size_text(fullest(p).memory.total.peak).c_str(),
+                p.shape.expert > 1 ? size_text(worst_peak(p)).c_str() : "", text_of(sent.pipeline).c_str(),
+                text_of(sent.experts).c_str(), text_of(sent.reductions).c_str());
+  }
+  std::printf(
+      "\nOf the rank that has most. At worst: all tokens choose experts of one rank. Sent in a step by a "
+      "rank:\nbytes in messages, with tokens spread evenly over experts.\n");
 }
 
 nlohmann::ordered_json layout_json(const LayoutPlan& plan) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 #include "train/layout_plan.h"
 
@@ -12,6 +13,8 @@ namespace strata::tools {
 std::string size_text(std::int64_t bytes);
 
 void print_layout(const train::LayoutPlan& plan);
+// One line each.
+void print_layouts(const std::vector<std::string>& names, const std::vector<train::LayoutPlan>& plans);
 nlohmann::ordered_json layout_json(const train::LayoutPlan& plan);
 
 }  // namespace strata::tools

@@ -192,8 +192,8 @@ void print(const Verdict& v, int steps, int width) {
   for (std::size_t r = 0; r < v.run.sent.size(); ++r) {
     const train::Traffic& t = v.run.sent[r];
     std::printf("  rank %-3zu sends a step %14s pipeline, %12s all-to-all, %12s reductions\n", r,
-                bytes_text(t.pipeline).c_str(), bytes_text(t.experts).c_str(),
-                bytes_text(t.reductions).c_str());
+                bytes_text(t.pipeline.bytes).c_str(), bytes_text(t.experts.bytes).c_str(),
+                bytes_text(t.reductions.bytes).c_str());
   }
   if (v.first) {
     const Difference& d = *v.first;
@@ -227,8 +227,9 @@ nlohmann::ordered_json json_of(const Verdict& v, int steps) {
     j["first"]["here"] = v.element.here;
   }
   for (const train::Traffic& t : v.run.sent)
-    j["bytes_sent_per_step"].push_back(
-        {{"pipeline", t.pipeline}, {"all_to_all", t.experts}, {"reductions", t.reductions}});
+    j["bytes_sent_per_step"].push_back({{"pipeline", t.pipeline.bytes},
+                                        {"all_to_all", t.experts.bytes},
+                                        {"reductions", t.reductions.bytes}});
   return j;
 }
 

@@ -8,7 +8,7 @@
 #include <new>
 #include <utility>
 
-#include "base/error.h"
+#include "device/out_of_memory.h"
 
 // Under AddressSanitizer every tensor is its own allocation, so that the red zones lie around tensors.
 #if defined(__SANITIZE_ADDRESS__)
@@ -48,8 +48,9 @@ void* Allocator::carve(std::int64_t bytes) {
   void* base = mmap(nullptr, size, open_ ? PROT_READ | PROT_WRITE : PROT_NONE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED)
-    throw Error(concat("out of memory: ", size, " more bytes cannot be had beyond the ", reserved_,
-                       " in use; a smaller model or training.micro_batch_size, or recompute, needs less"));
+    throw OutOfMemory(
+        concat("out of memory: ", size, " more bytes cannot be had beyond the ", reserved_,
+               " in use; a smaller model or training.micro_batch_size, or recompute, needs less"));
   reserved_ += size;
   if (!reserve_only_) madvise(base, size, MADV_HUGEPAGE);
   arenas_.push_back({static_cast<std::byte*>(base), size, std::size_t(bytes)});

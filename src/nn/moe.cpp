@@ -1,5 +1,8 @@
 #include "nn/moe.h"
 
+#include <numeric>
+
+#include "device/out_of_memory.h"
 #include "ops/add.h"
 #include "ops/grouped_linear.h"
 #include "ops/linear.h"
@@ -10,6 +13,17 @@ namespace strata::nn {
 namespace {
 
 double per(double coefficient, std::int64_t count) { return count > 0 ? coefficient / double(count) : 0.0; }
+
+// How many rows come is up to the router. Evenly spread they are as many as go, but where this rank has none.
+std::string rows_text(const ops::DispatchPlan& plan, const std::string& where) {
+  const auto sum = [](const auto& rows) {
+    return std::accumulate(rows.begin(), rows.end(), std::int64_t(0));
+  };
+  const std::int64_t even = sum(plan.send);
+  return concat("rank ", plan.ranks->world_rank(plan.ranks->rank()), " received ", sum(plan.receive),
+                " rows for its experts of ", where,
+                even > 0 ? concat(", ", even, " if they were spread evenly") : "");
+}
 
 }  // namespace
 
@@ -64,13 +78,17 @@ Moe::Both Moe::here(Tape& tape, const Var& x, const Var& rows, const ops::Routin
 // The shared experts need no other rank: their halves run while rows travel there and back.
 Moe::Both Moe::spread(Tape& tape, const Var& x, const Var& rows, const ops::DispatchPlan& plan,
                       const std::string& where) const {
-  const ops::InFlight there = ops::dispatch_begin(tape, rows, plan, "rows to the experts of " + where);
-  const Var hidden = shared_ ? shared_->hidden(tape, x) : Var();
-  const Var arrived = ops::dispatch_end(tape, there, plan);
-  const Var done = experts(tape, arrived, plan.arrived.offsets);
-  const ops::InFlight back = ops::combine_begin(tape, done, plan, "rows from the experts of " + where);
-  const Var shared = shared_ ? shared_->down(tape, hidden) : Var();
-  return {ops::combine_end(tape, back), shared};
+  try {
+    const ops::InFlight there = ops::dispatch_begin(tape, rows, plan, "rows to the experts of " + where);
+    const Var hidden = shared_ ? shared_->hidden(tape, x) : Var();
+    const Var arrived = ops::dispatch_end(tape, there, plan);
+    const Var done = experts(tape, arrived, plan.arrived.offsets);
+    const ops::InFlight back = ops::combine_begin(tape, done, plan, "rows from the experts of " + where);
+    const Var shared = shared_ ? shared_->down(tape, hidden) : Var();
+    return {ops::combine_end(tape, back), shared};
+  } catch (const device::OutOfMemory& e) {
+    throw Error(concat(e.what(), "; ", rows_text(plan, where)));
+  }
 }
 
 // Recomputed, the same rows go the same way: what was read back once serves again.
@@ -79,7 +97,8 @@ ops::DispatchPlan Moe::dispatch_plan(Tape& tape, const ops::RoutingPlan& plan, c
   auto& kept = *context.dispatch;
   if (tape.options().replay)
     if (auto found = kept.extract(this)) return std::move(found.mapped());
-  return kept[this] = ops::plan_dispatch(tape, plan, *ranks_, "counts for the experts of " + where);
+  return kept[this] =
+             ops::plan_dispatch(tape, plan, *ranks_, "counts for the experts of " + where, dry_experts_);
 }
 
 MoeOutput Moe::forward(Tape& tape, const Var& x, const Context& context) const {

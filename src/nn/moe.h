@@ -39,6 +39,9 @@ class Moe {
   const Tensor& load() const { return load_; }
   // Moves the bias towards even load and counts anew. Softmax routers have no bias: their load is just reset.
   void update_bias(double speed);
+  // On a dry device, where nobody chooses, tokens are spread evenly over so many experts, the first; 0: over
+  // all.
+  void suppose_experts(std::int64_t count) { dry_experts_ = count; }
 
  private:
   struct Both {
@@ -56,6 +59,7 @@ class Moe {
   comm::Communicator* ranks_;  // null: all experts are here
   Parameter *gate_, *gate_up_, *down_;
   Buffer* bias_ = nullptr;
+  std::int64_t dry_experts_ = 0;
   std::unique_ptr<Mlp> shared_;
   device::Device* device_ = nullptr;
   Tensor load_;

@@ -1,5 +1,6 @@
 #include "ops/dispatch.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "ops/rows.h"
@@ -81,26 +82,27 @@ Var exchange_end(Tape& tape, const InFlight& flight) {
   return z;
 }
 
-// The offsets of all ranks, [ranks,E+1]. On a dry device the load is even.
+// The offsets of all ranks, [ranks,E+1].
 std::vector<std::int64_t> all_offsets(Tape& tape, const RoutingPlan& plan, comm::Communicator& ranks,
-                                      const std::string& what) {
+                                      const std::string& what, std::int64_t dry_experts) {
   const std::int64_t ends = plan.offsets.numel(), rows = plan.row_slot.numel();
   const Tensor all = tape.empty({ranks.size(), ends}, DType::Int32);
   ranks.all_gather(tape.stream(), plan.offsets, all, what).wait(tape.stream());
   std::vector<std::int64_t> offsets = to_host_int(tape.device(), all, "expert counts");
   if (tape.device().dry())
     for (std::size_t i = 0; i < offsets.size(); ++i)
-      offsets[i] = rows * (std::int64_t(i) % ends) / (ends - 1);
+      offsets[i] = rows * std::min(std::int64_t(i) % ends, dry_experts) / dry_experts;
   return offsets;
 }
 
 }  // namespace
 
 DispatchPlan plan_dispatch(Tape& tape, const RoutingPlan& plan, comm::Communicator& ranks,
-                           const std::string& what) {
+                           const std::string& what, std::int64_t dry_experts) {
   const std::int64_t ends = plan.offsets.numel(), experts = ends - 1, P = ranks.size(), here = experts / P;
   STRATA_CHECK(experts % P == 0, experts, " experts over ", P, " ranks");
-  const std::vector<std::int64_t> offsets = all_offsets(tape, plan, ranks, what);
+  const std::vector<std::int64_t> offsets =
+      all_offsets(tape, plan, ranks, what, dry_experts > 0 ? dry_experts : experts);
   // Rows that rank `from` has for experts [first, first + count).
   const auto rows = [&](std::int64_t from, std::int64_t first, std::int64_t count) {
     return offsets[from * ends + first + count] - offsets[from * ends + first];

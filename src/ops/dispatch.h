@@ -18,8 +18,9 @@ struct DispatchPlan {
   RoutingPlan arrived;  // of the rows received, in order of rank: each has chosen one of the experts here
 };
 // Every rank learns the others' counts: one read-back, named "expert counts"; `what` names the exchange.
+// dry_experts: on a dry device all rows are spread evenly over so many experts, the first; 0: over all.
 DispatchPlan plan_dispatch(Tape& tape, const RoutingPlan& plan, comm::Communicator& ranks,
-                           const std::string& what = "expert counts");
+                           const std::string& what = "expert counts", std::int64_t dry_experts = 0);
 
 // Rows under way; their values are there after the end.
 struct Transfer;

@@ -87,6 +87,7 @@ std::string event_tag(const std::string& metric) {
       {"lm loss validation ", "validation"},
       {"bits per byte validation ", "validation"},
       {"expert load ", "experts"},
+      {"expert rank load ", "experts"},
       {"dead experts", "experts"},
       {"router bias ", "experts"},
       {"depth attention ", "depth"},

@@ -52,17 +52,26 @@ class Rehearsal {
     device::Device device({.mode = device::StreamMode::Dry, .guard = false, .fill_nan = false, .seed = 0});
     const comm::Mesh mesh(*world, plan_.shape);
     Trainer trainer(config_, device, mesh);
-    const Traffic before = sent(trainer);
-    StepObserver observer(device);
-    const StepResult step =
-        trainer.gradients(batch_, config_.logging.metrics_interval > 0 ? &observer : nullptr);
-    trainer.update(step);
     RankPlan& plan = plan_.ranks[mesh.pipeline_rank()];
     plan.stages = trainer.stages();
     plan.parameters = trainer.store().count();
-    plan.memory = memory_of(device);
-    plan.sent = sent(trainer) - before;
     if (here.rank() == 0) add_cuts(trainer.wires());
+    plan.sent = step(trainer);
+    plan.memory = memory_of(device);
+    plan.worst_peak = plan.memory.total.peak;
+    if (plan_.shape.expert == 1) return;
+    for (const auto& [layer, moe] : trainer.moes()) moe->suppose_experts(config_.model.num_experts_per_tok);
+    plan.worst_experts = step(trainer).experts;
+    plan.worst_peak = memory_of(device).total.peak;
+  }
+
+  // What it sends.
+  Traffic step(Trainer& trainer) const {
+    const Traffic before = sent(trainer);
+    StepObserver observer(trainer.device());
+    const bool observed = config_.logging.metrics_interval > 0;
+    trainer.update(trainer.gradients(batch_, observed ? &observer : nullptr));
+    return sent(trainer) - before;
   }
 
   void add_cuts(const pipeline::Wires& wires) {
@@ -98,6 +107,12 @@ int moe_layers(const model::ModelConfig& config, const RankPlan& rank) {
 
 }  // namespace
 
+const RankPlan& fullest(const LayoutPlan& plan) {
+  return *std::max_element(plan.ranks.begin(), plan.ranks.end(), [](const RankPlan& a, const RankPlan& b) {
+    return a.memory.total.peak < b.memory.total.peak;
+  });
+}
+
 std::int64_t micro_batches(const RunConfig& config, int ranks) {
   const std::int64_t all = config.training.batch_size() / config.training.micro_batch_size;
   const std::int64_t data = mesh_shape(config, ranks).data;
@@ -119,7 +134,7 @@ LayoutPlan plan_layout(const RunConfig& config, int ranks) {
   Rehearsal(config, plan).run();
   for (const RankPlan& r : plan.ranks)
     if (const std::int64_t layers = moe_layers(config.model, r))
-      plan.experts_bytes = r.sent.experts / (layers * plan.micro_batches);
+      plan.experts_bytes = r.sent.experts.bytes / (layers * plan.micro_batches);
   return plan;
 }
 

@@ -12,10 +12,14 @@ namespace strata::train {
 struct RankPlan {
   std::vector<model::StageRange> stages;
   std::int64_t parameters = 0;  // trained elements on this rank
-  Memory memory;                // of a training step
+  Memory memory;                // of a training step; no copies for a checkpoint
   int in_flight = 0;            // (stage, micro-batch) pairs between forward and backward, at most
   int late_weights = 0;         // pairs whose weights' part waits, at most
-  Traffic sent;                 // in a step; with experts spread evenly
+  Traffic sent;                 // in a step
+  // Memory and what is sent are with tokens spread evenly over experts. In a step in which all tokens of
+  // those who share experts choose the ones on this rank:
+  std::int64_t worst_peak = 0;  // bytes in use at most
+  comm::Traffic worst_experts;  // rows from experts elsewhere and back; as much comes as goes
 };
 
 // Bytes of one micro-batch across the cut before a stage.
@@ -34,6 +38,9 @@ struct LayoutPlan {
   // What a rank sends for a MoE layer and micro-batch, forward and backward, with experts spread evenly.
   std::int64_t experts_bytes = 0;
 };
+
+// The one that needs most memory.
+const RankPlan& fullest(const LayoutPlan& plan);
 
 // Micro-batches of a step on the first data-parallel rank; no rank has more.
 std::int64_t micro_batches(const RunConfig& config, int ranks);

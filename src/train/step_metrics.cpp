@@ -48,7 +48,23 @@ Load load_of(const std::vector<double>& tokens) {
 
 struct LayerNumbers {
   std::vector<double> load, bias;  // bias: only if asked for
+  std::vector<double> rows;        // of each rank that has the layer, as rows_received()
 };
+
+// Rows that came to the experts of this rank in all micro-batches of the step, by layer.
+std::map<int, double> rows_received(const Trainer& trainer) {
+  comm::Communicator& group = trainer.mesh().expert();
+  TraceTensors mine;
+  for (const auto& [layer, tokens] : trainer.own_loads())
+    mine[concat(layer, " ", group.rank())].values = tokens;
+  std::map<int, double> rows;
+  for (const auto& [name, t] : gather(group, mine)) {
+    const auto here = std::ptrdiff_t(t.values.size()) / group.size();
+    const auto first = t.values.begin() + here * group.rank();
+    rows[std::stoi(name)] += std::accumulate(first, first + here, 0.0);
+  }
+  return rows;
+}
 
 // Of the MoE layers of all stages; every data-parallel rank has the same.
 std::map<int, LayerNumbers> numbers_of_layers(Trainer& trainer, bool with_bias) {
@@ -61,10 +77,13 @@ std::map<int, LayerNumbers> numbers_of_layers(Trainer& trainer, bool with_bias) 
       mine[concat("bias ", layer)].values =
           to_host(trainer.device(), trainer.store().by_name().at(name).master(), "router biases");
     }
+  for (const auto& [layer, rows] : rows_received(trainer))
+    mine[concat("rows ", layer, " ", trainer.mesh().all().rank())].values = {rows};
   std::map<int, LayerNumbers> layers;
   for (const auto& [name, t] : gather(trainer.mesh().all(), mine)) {
     LayerNumbers& of = layers[std::stoi(name.substr(5))];
-    (name.starts_with("load") ? of.load : of.bias) = t.values;
+    std::vector<double>& numbers = name.starts_with("load") ? of.load : name[0] == 'b' ? of.bias : of.rows;
+    numbers.insert(numbers.end(), t.values.begin(), t.values.end());
   }
   return layers;
 }
@@ -139,7 +158,7 @@ void append_expert_metrics(Metrics& out, Trainer& trainer, const RunConfig& conf
   const bool has_bias = config.router.bias_update_speed > 0;
   const std::map<int, LayerNumbers> layers = numbers_of_layers(trainer, has_bias);
   Load worst{.max_over_mean = 0, .entropy = 1, .dead = 0};
-  double widest = 0;
+  double widest = 0, fullest = 0;
   Metrics each;
   for (const auto& [number, of] : layers) {
     const Load load = load_of(of.load);
@@ -150,6 +169,10 @@ void append_expert_metrics(Metrics& out, Trainer& trainer, const RunConfig& conf
     each.emplace_back("expert load max/mean" + layer, load.max_over_mean);
     each.emplace_back("expert load entropy" + layer, load.entropy);
     each.emplace_back("dead experts" + layer, load.dead);
+    if (!of.rows.empty()) {
+      each.emplace_back("expert rank load max/mean" + layer, load_of(of.rows).max_over_mean);
+      fullest = std::max(fullest, each.back().second);
+    }
     if (!has_bias) continue;
     const auto [low, high] = std::minmax_element(of.bias.begin(), of.bias.end());
     each.emplace_back("router bias range" + layer, *high - *low);
@@ -158,6 +181,7 @@ void append_expert_metrics(Metrics& out, Trainer& trainer, const RunConfig& conf
   out.emplace_back("expert load max/mean", worst.max_over_mean);
   out.emplace_back("expert load entropy", worst.entropy);
   out.emplace_back("dead experts", worst.dead);
+  if (fullest > 0) out.emplace_back("expert rank load max/mean", fullest);
   if (has_bias) out.emplace_back("router bias range", widest);
   out.insert(out.end(), each.begin(), each.end());
 }

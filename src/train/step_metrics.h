@@ -33,7 +33,8 @@ class StepObserver final : public Observer {
 };
 
 // Loads of this step and the biases that made them: between gradients() and update() or skip(). Per MoE
-// layer, multi-token prediction's too, and the worst of all. Every rank calls it.
+// layer, multi-token prediction's too, and the worst of all; where experts are spread over ranks and the step
+// was observed, also of the rows that came to each rank's. Every rank calls it.
 void append_expert_metrics(Metrics& out, Trainer& trainer, const RunConfig& config);
 // Most bytes in use so far, in all and by purpose, on the rank that needed most of each. Every rank calls it.
 void append_memory_metrics(Metrics& out, device::Device& device, comm::Communicator& ranks);

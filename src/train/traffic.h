@@ -4,12 +4,12 @@
 
 namespace strata::train {
 
-// Bytes that left this rank.
+// Bytes and messages that left this rank.
 struct Traffic {
-  std::int64_t pipeline = 0;    // cuts between stages
-  std::int64_t experts = 0;     // rows to experts and back, with their counts
-  std::int64_t reductions = 0;  // sums of gradients, losses and loads; updated weights, where each rank
-                                // updates a part of them
+  comm::Traffic pipeline;    // cuts between stages
+  comm::Traffic experts;     // rows to experts and back, with their counts
+  comm::Traffic reductions;  // sums of gradients, losses and loads; updated weights, where each rank updates
+                             // a part of them
 };
 Traffic operator-(const Traffic& a, const Traffic& b);
 

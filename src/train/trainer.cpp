@@ -164,6 +164,7 @@ StepResult Trainer::gradients(const HostBatch& global, Observer* observer) {
   const std::vector<HostBatch> rows = micro_batches(global);
   const bool with_tokens = observer && observer->wants("token_loss");
   token_losses_.clear();
+  own_loads_.clear();
   store_.zero_grads();
   device_.compute().run(kernels::Fill{.y = losses_, .value = 0});
   executor_->run(schedule(int(rows.size())),
@@ -174,7 +175,13 @@ StepResult Trainer::gradients(const HostBatch& global, Observer* observer) {
                   .on_losses = [&](const model::Losses& l) { add_losses(l, with_tokens); },
                   .on_layer = [this](int layer) { optimizer_->wait_for_values(layer); },
                   .on_gradients = [this](int layer) { begin_sums(layer); }});
+  if (observer) keep_own_loads();
   return reduce(global);
+}
+
+void Trainer::keep_own_loads() {
+  if (mesh_.expert().size() == 1) return;
+  for (const auto& [layer, moe] : moes_) own_loads_[layer] = to_host(device_, moe->load(), "expert loads");
 }
 
 // Gradients of this layer, and of those above it, are complete: their sums begin while backward goes on.

@@ -74,6 +74,10 @@ class Trainer {
   // micro-batches in order, if it has the head.
   const std::vector<double>& token_losses() const { return token_losses_; }
 
+  // Tokens of this rank alone for each expert, in the last gradients() call that had an observer; by MoE
+  // layer. None where all experts are here.
+  const std::map<int, std::vector<double>>& own_loads() const { return own_loads_; }
+
   // What all ranks do for so many micro-batches on each.
   const pipeline::Schedule& schedule(int micro_batches);
   // Norm of all gradients at hand, after they were summed. Every rank calls it.
@@ -89,6 +93,7 @@ class Trainer {
   Tape::Options tape_options(Observer* observer) const;
   void add_losses(const model::Losses& losses, bool with_tokens);
   void begin_sums(int layer);
+  void keep_own_loads();
   StepResult reduce(const HostBatch& global);
 
   std::unique_ptr<Alone> alone_;
@@ -106,6 +111,7 @@ class Trainer {
   std::int64_t steps_ = 0;
   Tensor losses_;  // [3] lm, aux, mtp: summed over the micro-batches of a step
   std::vector<double> token_losses_;
+  std::map<int, std::vector<double>> own_loads_;
 };
 
 }  // namespace strata::train

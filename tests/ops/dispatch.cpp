@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "autograd/recompute.h"
+#include "comm/partial.h"
 #include "nn/moe.h"
 #include "ops/add.h"
 #include "ops/rows.h"
@@ -119,6 +120,49 @@ TEST(Dispatch, ADryDeviceHasAnEvenLoad) {
     const std::vector<std::int64_t> even{6, 6, 6};
     if (dispatch.send != even || dispatch.receive != even) throw Error("the load is not even");
   });
+}
+
+// One of six ranks, dry: rows of 12 TB are there for a layer's tokens, addresses for six times as many are
+// not.
+void receive_rows_of(std::int64_t experts) {
+  constexpr std::int64_t kTokens = 1 << 18, kWidth = 6'000'000;
+  comm::run_threads(1, [&](comm::World& here) {
+    const auto world = comm::partial_world(here, {0}, 6);
+    const auto ranks = world->group("expert", {0, 1, 2, 3, 4, 5});
+    device::Device device({.mode = device::StreamMode::Dry, .guard = false, .fill_nan = false, .seed = 0});
+    ParameterStore store;
+    nn::Moe moe(store, "model.layers.3.mlp",
+                {.hidden_size = kWidth,
+                 .expert_width = 1,
+                 .experts = E,
+                 .rule = {.scoring = kernels::Scoring::Sigmoid, .top_k = 1},
+                 .init_std = 1},
+                ranks.get());
+    store.allocate(device, DType::Float64);
+    moe.allocate(device);
+    moe.suppose_experts(experts);
+    const nn::Context context{.sequences = {.batch = 1, .length = kTokens, .documents = {}},
+                              .global_sequences = 6,
+                              .global_tokens = 6 * kTokens,
+                              .micro_batch = 2};
+    Tape tape(device);
+    moe.forward(tape, tape.constant(tape.empty({kTokens, kWidth}, DType::Float64)), context);
+  });
+}
+
+TEST(Dispatch, RowsThatDoNotFitAreNamed) {
+  EXPECT_NO_THROW(receive_rows_of(E));
+  try {
+    receive_rows_of(1);
+    FAIL() << "fits";
+  } catch (const Error& e) {
+    const std::string text = e.what();
+    EXPECT_TRUE(text.starts_with("rank 0: out of memory: ")) << text;
+    EXPECT_TRUE(
+        text.ends_with("rank 0 received 1572864 rows for its experts of model.layers.3.mlp in "
+                       "micro-batch 2, 262144 if they were spread evenly"))
+        << text;
+  }
 }
 
 // Recomputed or not, a layer asks for the counts once.

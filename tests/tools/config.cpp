@@ -113,12 +113,22 @@ TEST(Plan, TellsWhatARankOfSeveralHoldsAndSends) {
       << text.out;
   auto with_json = words;
   with_json.push_back("--json");
-  const auto j = nlohmann::json::parse(Workplace().strata(with_json).out).at("layout");
-  EXPECT_EQ(j.at("pipeline_ranks").size(), 2u);
+  const auto all = nlohmann::json::parse(Workplace().strata(with_json).out);
+  const auto& j = all.at("layout");
+  ASSERT_EQ(j.at("pipeline_ranks").size(), 2u);
   EXPECT_EQ(j.at("pipeline_ranks")[0].at("stages"),
             nlohmann::json::parse(R"([{"first": 0, "last": 1, "embedding": true, "head": false}])"));
   EXPECT_EQ(j.at("pipeline_ranks")[1].at("in_flight"), 1);
-  EXPECT_GT(j.at("pipeline_ranks")[1].at("bytes_sent_per_step").at("all_to_all"), 0);
+  const auto& second = j.at("pipeline_ranks")[1];
+  EXPECT_GT(second.at("sent_per_step").at("all_to_all").at("bytes"), 0);
+  EXPECT_GT(second.at("all_tokens_to_this_rank").at("peak_memory_bytes"),
+            second.at("peak_memory_bytes").at("total"));
+  const std::int64_t first_peak = j.at("pipeline_ranks")[0].at("peak_memory_bytes").at("total"),
+                     second_peak = second.at("peak_memory_bytes").at("total"),
+                     most = std::max(first_peak, second_peak);
+  EXPECT_EQ(all.at("recompute").at("none").at("memory_bytes").at("peak").at("total"), most);
+  EXPECT_EQ(all.at("variants").at("msar").at("peak_memory_bytes"), most);
+  EXPECT_NE(all.at("memory_bytes").at("peak").at("total"), most) << "of one rank";
   // b_0 and the block that ends there, in float32.
   EXPECT_EQ(j.at("cuts"), nlohmann::json::parse(R"([{"stage": 1, "from": 0, "to": 1, "forward_bytes": 4096,
                                                      "backward_bytes": 4096}])"));
@@ -129,6 +139,27 @@ TEST(Plan, TellsWhatARankOfSeveralHoldsAndSends) {
   EXPECT_EQ(wrong.err,
             "strata: plan: --world is 3, allowed is a multiple of 2: parallel.pipeline_model_parallel_size 2 "
             "times expert_model_parallel_size 1\n");
+}
+
+// The same numbers as of one layout alone.
+TEST(Plan, PutsLayoutsSideBySide) {
+  const std::string list = "pp=2;pp=2,ep=2,dp=2,mbs=1,schedule=zero_bubble";
+  const Outcome text = Workplace().strata({"plan", kTiny, "--layouts", list});
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_EQ(std::count(text.out.begin(), text.out.end(), '\n'), 1 + 2 + 3) << text.out;
+  auto j = nlohmann::json::parse(Workplace().strata({"plan", kTiny, "--layouts", list, "--json"}).out);
+  ASSERT_EQ(j.at("layouts").size(), 2u);
+  auto second = j.at("layouts")[1];
+  EXPECT_EQ(second.at("layout"), "pp=2,ep=2,dp=2,mbs=1,schedule=zero_bubble");
+  second.erase("layout");
+  const Outcome alone = Workplace().strata(
+      {"plan", kTiny, "--world", "4", "--json", "--set", "parallel.pipeline_model_parallel_size=2", "--set",
+       "parallel.expert_model_parallel_size=2", "--set", "parallel.pipeline_schedule=zero_bubble", "--set",
+       "training.micro_batch_size=1"});
+  EXPECT_EQ(second, nlohmann::json::parse(alone.out).at("layout"));
+  const Outcome wrong = Workplace().strata({"plan", kTiny, "--layouts", "pp=2;ep=3"});
+  EXPECT_EQ(wrong.status, 2);
+  EXPECT_NE(wrong.err.find("--layouts \"ep=3\": "), std::string::npos) << wrong.err;
 }
 
 TEST(Plan, KeepsTheConfiguredVariantAndCountsMultiTokenPrediction) {

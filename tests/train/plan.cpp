@@ -230,8 +230,10 @@ RunConfig spread_run(const residual::Config& residual, const Spread& s) {
   return c;
 }
 
-// Of the first data-parallel rank of each stage: what a step held and sent.
-std::vector<train::RankPlan> measured(const RunConfig& config, const Spread& s) {
+// Of the first data-parallel rank of each stage: what two steps, the first one watched, held, and the second
+// one sent. Router biases leave all tokens the experts in `crowd`, if there are any.
+std::vector<train::RankPlan> measured(const RunConfig& config, const Spread& s,
+                                      const std::vector<int>& crowd = {}) {
   std::vector<train::RankPlan> ranks(s.pipeline);
   const HostBatch batch =
       small_batch(config.model, s.sequences, kLength, 1, config.data.reset_attention_mask);
@@ -239,9 +241,15 @@ std::vector<train::RankPlan> measured(const RunConfig& config, const Spread& s) 
     device::Device device;
     const comm::Mesh mesh(world, {s.pipeline, s.data, s.expert});
     train::Trainer trainer(config, device, mesh);
-    const train::Traffic before = train::sent(trainer);
+    for (const Buffer& bias : trainer.store().buffers()) {
+      std::vector<double> values(std::size_t(bias.dims.numel()), 0);
+      for (const int expert : crowd) values[expert] = 100;
+      trainer.store().set(bias.name, values);
+    }
     train::StepObserver observer(device);
     trainer.update(trainer.gradients(batch, &observer));
+    const train::Traffic before = train::sent(trainer);
+    trainer.step(batch);
     if (mesh.data_rank() != 0) return;
     train::RankPlan& r = ranks[mesh.pipeline_rank()];
     r.sent = train::sent(trainer) - before;
@@ -259,29 +267,54 @@ const Spread kSpreads[] = {{2, 1, 1, 1, {}, 20},
                            {1, 1, 2, 1, {}, 4},
                            {2, 1, 4, 2, {}, 8}};
 
-// Memory by purpose to the byte, and every byte that is sent; but for tokens that go to experts elsewhere,
-// since a plan spreads them evenly.
+void expect_same(const comm::Traffic& plan, const comm::Traffic& run, const std::string& what) {
+  EXPECT_EQ(plan.bytes, run.bytes) << what;
+  EXPECT_EQ(plan.messages, run.messages) << what;
+  EXPECT_EQ(plan.messages > 0, plan.bytes > 0) << what;
+}
+
+// Memory by purpose to the byte; every byte and message that is sent. Of six experts the first and the fourth
+// are on different ranks of two: tokens that choose both are spread evenly over the ranks.
 TEST(Plan, RanksHoldAndSendWhatIsPlanned) {
   for (const char* name : {"vanilla", "msar_block", "attnres_mhc"})
     for (const Spread& s : kSpreads) {
-      const RunConfig config = spread_run(variant(name), s);
+      RunConfig config = spread_run(variant(name), s);
+      config.optimizer.use_distributed_optimizer = s.sequences % 8 == 0;
       const train::LayoutPlan plan = train::plan_layout(config, s.pipeline * s.data);
-      const std::vector<train::RankPlan> run = measured(config, s);
+      const std::vector<train::RankPlan> run = measured(config, s, {0, 3});
       for (int r = 0; r < s.pipeline; ++r) {
+        const train::RankPlan& p = plan.ranks[r];
         const std::string what =
             concat(name, ", ", s.pipeline, " x ", s.data, ", ", s.sequences, " sequences, rank ", r);
-        EXPECT_EQ(plan.ranks[r].parameters, run[r].parameters) << what;
-        EXPECT_EQ(plan.ranks[r].sent.pipeline, run[r].sent.pipeline) << what;
-        EXPECT_EQ(plan.ranks[r].sent.reductions, run[r].sent.reductions) << what;
-        for (int p = 0; p < device::kPurposes; ++p) {
-          if (s.expert > 1 && device::Purpose(p) == device::Purpose::Activations) continue;
-          EXPECT_EQ(plan.ranks[r].memory.use[p].peak, run[r].memory.use[p].peak)
-              << what << ", " << device::name_of(device::Purpose(p));
-        }
-        if (s.expert > 1) continue;
-        EXPECT_EQ(plan.ranks[r].memory.total.peak, run[r].memory.total.peak) << what;
+        EXPECT_EQ(p.parameters, run[r].parameters) << what;
+        expect_same(p.sent.pipeline, run[r].sent.pipeline, what + ", pipeline");
+        expect_same(p.sent.experts, run[r].sent.experts, what + ", experts");
+        expect_same(p.sent.reductions, run[r].sent.reductions, what + ", reductions");
+        EXPECT_EQ(p.memory.total.peak, run[r].memory.total.peak) << what;
+        for (int i = 0; i < device::kPurposes; ++i)
+          EXPECT_EQ(p.memory.use[i].peak, run[r].memory.use[i].peak)
+              << what << ", " << device::name_of(device::Purpose(i));
       }
     }
+}
+
+// The first rank has all experts that are chosen; in the last of these it has fewer than a token chooses.
+TEST(Plan, WorstIsWhenAllTokensChooseExpertsOfOneRank) {
+  const auto expect_worst = [](const RunConfig& config, const Spread& s, const std::vector<int>& crowd) {
+    const train::LayoutPlan plan = train::plan_layout(config, s.pipeline * s.data);
+    const std::vector<train::RankPlan> run = measured(config, s, crowd);
+    for (int r = 0; r < s.pipeline; ++r) {
+      const std::string what = concat("experts over ", s.expert, ", rank ", r);
+      EXPECT_EQ(plan.ranks[r].worst_peak, run[r].memory.total.peak) << what;
+      expect_same(plan.ranks[r].worst_experts, run[r].sent.experts, what);
+      EXPECT_EQ(plan.ranks[r].worst_peak > plan.ranks[r].memory.total.peak, s.expert > 1) << what;
+    }
+  };
+  for (const Spread& s : kSpreads) expect_worst(spread_run(variant("msar_block"), s), s, {0, 1});
+  const Spread wide{1, 1, 3, 3, {}, 6};
+  RunConfig config = spread_run(variant("msar_block"), wide);
+  config.model.num_experts_per_tok = 3;
+  expect_worst(config, wide, {0, 1, 2});
 }
 
 TEST(Plan, CutsAreWhatIsSentAcrossThem) {
@@ -290,7 +323,7 @@ TEST(Plan, CutsAreWhatIsSentAcrossThem) {
         train::plan_layout(spread_run(variant("msar_block"), s), s.pipeline * s.data);
     std::int64_t cuts = 0, sent = 0;
     for (const train::CutPlan& c : plan.cuts) cuts += (c.forward + c.backward) * plan.micro_batches;
-    for (const train::RankPlan& r : plan.ranks) sent += r.sent.pipeline;
+    for (const train::RankPlan& r : plan.ranks) sent += r.sent.pipeline.bytes;
     EXPECT_EQ(cuts, sent);
     EXPECT_EQ(int(plan.cuts.size()), s.pipeline * s.virtual_stages - 1);
   }
@@ -306,8 +339,9 @@ TEST(Plan, RowsToExpertsByHand) {
   const train::LayoutPlan plan = train::plan_layout(config, 4);
   EXPECT_EQ(plan.micro_batches, 3);
   EXPECT_EQ(plan.experts_bytes, 4 * rows * m.hidden_size * 4 + counts);
-  EXPECT_EQ(plan.ranks[0].sent.experts, 3 * plan.experts_bytes) << "one MoE layer of the first two";
-  EXPECT_EQ(plan.ranks[1].sent.experts, 3 * 2 * plan.experts_bytes);
+  EXPECT_EQ(plan.ranks[0].sent.experts.bytes, 3 * plan.experts_bytes) << "one MoE layer of the first two";
+  EXPECT_EQ(plan.ranks[0].sent.experts.messages, 3 * 5);
+  EXPECT_EQ(plan.ranks[1].sent.experts.bytes, 3 * 2 * plan.experts_bytes);
 }
 
 TEST(Throughput, ShareIsModelFlopsOfThePeak) {

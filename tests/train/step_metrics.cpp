@@ -191,6 +191,49 @@ TEST(ExpertMetrics, AreThoseOfTheLoadsThatTheStepCounted) {
   EXPECT_GT(*high - *low, 0);
   EXPECT_EQ(got.at("router bias range layer 2"), *high - *low);
   EXPECT_EQ(got.count("expert load max/mean layer 0"), 0u) << "a dense layer";
+  EXPECT_EQ(got.count("expert rank load max/mean"), 0u) << "all experts are on one rank";
+}
+
+// The metrics of a step on data-parallel ranks of which each two share six experts; all ranks have the same.
+std::map<std::string, double> metrics_on_ranks(int ranks, std::int64_t rows, double crowding,
+                                               std::map<int, std::vector<double>>& loads) {
+  train::RunConfig c = small_run(residual::Type::Vanilla);
+  c.model.n_routed_experts = 6;
+  c.training.micro_batch_size = 1, c.training.global_batch_size = rows;
+  c.parallel.expert_model_parallel_size = 2;
+  std::vector<std::map<std::string, double>> all(ranks);
+  comm::run_threads(ranks, [&](comm::World& world) {
+    device::Device device(open_device_options());
+    const comm::Mesh mesh(world, {1, ranks, 2});
+    train::Trainer trainer(c, device, mesh);
+    for (const Buffer& bias : trainer.store().buffers())
+      trainer.store().set(bias.name, {crowding, crowding, 0, 0, 0, 0});
+    train::StepObserver observer(device);
+    trainer.gradients(small_batch(c.model, rows, kLength, 1), &observer);
+    train::Metrics metrics;
+    append_expert_metrics(metrics, trainer, c);
+    all[world.rank()] = by_name(metrics);
+    if (world.rank() > 0) return;
+    for (const auto& [layer, moe] : trainer.moes()) loads[layer] = to_host(device, moe->load(), "test");
+  });
+  for (const auto& metrics : all) EXPECT_EQ(metrics, all[0]);
+  return all[0];
+}
+
+TEST(ExpertMetrics, TellHowUnevenlyRowsComeToRanks) {
+  std::map<int, std::vector<double>> loads;
+  const auto got = metrics_on_ranks(2, 4, 0, loads);
+  double worst = 0;
+  for (const auto& [layer, n] : loads) {
+    const double first = n[0] + n[1] + n[2], second = n[3] + n[4] + n[5];
+    ASSERT_NE(first, second) << "says nothing";
+    const double uneven = 2 * std::max(first, second) / (first + second);
+    EXPECT_DOUBLE_EQ(got.at(concat("expert rank load max/mean layer ", layer)), uneven);
+    worst = std::max(worst, uneven);
+  }
+  EXPECT_DOUBLE_EQ(got.at("expert rank load max/mean"), worst);
+  // Three sequences on two groups: the first rank of the first group gets the rows of two, 2, 0, 1 and 0.
+  EXPECT_DOUBLE_EQ(metrics_on_ranks(4, 3, 100, loads).at("expert rank load max/mean"), 2 / 0.75);
 }
 
 }  // namespace
