@@ -7,7 +7,6 @@
 #include "kernels/jobs.h"
 
 namespace strata::optim {
-namespace {}  // namespace
 
 double clip_scale(double norm, double clip) { return clip == 0 ? 1.0 : std::min(1.0, clip / (norm + 1e-6)); }
 
