@@ -43,6 +43,7 @@ int ranks_here() {
 
 // Whether the processors that this process may use are its own, not its host's.
 bool slurm_binds() {
+  if (std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE") || std::getenv("MPI_LOCALNRANKS")) return false;  // mpirun's
   const char* type = std::getenv("SLURM_CPU_BIND_TYPE");
   return type && *type && std::string(type) != "none";
 }

@@ -25,10 +25,9 @@ Optimizer::Optimizer(const OptimizerSection& config, device::Device& device, Par
       reduction_(device, store, groups, config.use_distributed_optimizer) {
   const std::vector<std::string> prefixes = moment_prefixes(config);
   for (const Bucket& b : store.buckets()) {
-    STRATA_CHECK(!config.use_distributed_optimizer || b.master.numel() == b.value.numel() ||
-                     b.master.numel() == groups.held(b, true).count(),
-                 "the master of ", label(b), " is not divided like its gradient");
     Moments& m = moments_.emplace_back(Moments{groups.held(b, config.use_distributed_optimizer), {}});
+    STRATA_CHECK(!b.has_copies() || b.master.numel() == m.part.count(), "the master of ", label(b),
+                 " is not divided like its moments");
     for (const std::string& prefix : prefixes) {
       const Tensor held(device, {m.part.count()}, b.master.dtype(), device::Purpose::OptimizerState);
       device.compute().run(kernels::Fill{.y = held, .value = 0});

@@ -21,6 +21,7 @@ Watchdog::Watchdog(const comm::Mesh& mesh, Options options, double times)
       options_(std::move(options)),
       times_(times),
       limit_(times * options_.seconds) {
+  if (!options_.say) options_.say = [](const std::string&) {};
   if (limit_ > 0 && world_.size() > 1) thread_ = std::thread([this] { watch(); });
 }
 
