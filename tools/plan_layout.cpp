@@ -36,12 +36,6 @@ nlohmann::ordered_json json_of(const comm::Traffic& t) {
   return {{"bytes", t.bytes}, {"messages", t.messages}};
 }
 
-nlohmann::ordered_json json_of(const train::Traffic& t) {
-  return {{"pipeline", json_of(t.pipeline)},
-          {"all_to_all", json_of(t.experts)},
-          {"reductions", json_of(t.reductions)}};
-}
-
 // Of every kind the most that one of the ranks sends.
 train::Traffic most_sent(const LayoutPlan& plan) {
   train::Traffic most;
@@ -106,7 +100,7 @@ nlohmann::ordered_json rank_json(const RankPlan& p) {
   nlohmann::ordered_json j{{"parameters", p.parameters},
                            {"in_flight", p.in_flight},
                            {"late_weights", p.late_weights},
-                           {"sent_per_step", json_of(p.sent)}};
+                           {"sent_per_step", traffic_json(p.sent)}};
   for (const model::StageRange& s : p.stages)
     j["stages"].push_back(
         {{"first", s.first}, {"last", s.last}, {"embedding", s.embedding}, {"head", s.head}});
@@ -158,6 +152,12 @@ void print_layouts(const std::vector<std::string>& names, const std::vector<Layo
   std::printf(
       "\nOf the rank that has most. At worst: all tokens choose experts of one rank. Sent in a step by a "
       "rank:\nbytes in messages, with tokens spread evenly over experts.\n");
+}
+
+nlohmann::ordered_json traffic_json(const train::Traffic& t) {
+  return {{"pipeline", json_of(t.pipeline)},
+          {"all_to_all", json_of(t.experts)},
+          {"reductions", json_of(t.reductions)}};
 }
 
 nlohmann::ordered_json layout_json(const LayoutPlan& plan) {

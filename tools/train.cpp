@@ -34,7 +34,7 @@ int train(const TrainArguments& a) {
                {.overwrite = a.overwrite,
                 .allow_changes = a.override_changes,
                 .faults = train::parse_faults(a.inject, world.rank()),
-                .watchdog = watching(config)},
+                .last_resort = watching(config).last},
                world);
     return 0;
   });

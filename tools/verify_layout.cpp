@@ -13,6 +13,7 @@
 #include "tools/commands.h"
 #include "tools/launch.h"
 #include "tools/layouts.h"
+#include "tools/plan_layout.h"
 #include "train/layout.h"
 #include "train/trace.h"
 #include "train/traffic.h"
@@ -226,10 +227,7 @@ nlohmann::ordered_json json_of(const Verdict& v, int steps) {
     j["first"]["one_rank"] = v.element.one_rank;
     j["first"]["here"] = v.element.here;
   }
-  for (const train::Traffic& t : v.run.sent)
-    j["bytes_sent_per_step"].push_back({{"pipeline", t.pipeline.bytes},
-                                        {"all_to_all", t.experts.bytes},
-                                        {"reductions", t.reductions.bytes}});
+  for (const train::Traffic& t : v.run.sent) j["sent_per_step"].push_back(traffic_json(t));
   return j;
 }
 

@@ -22,6 +22,15 @@ bool has_room(const Bucket& b, const Parameter& p, std::int64_t bucket_size) {
 
 }  // namespace
 
+void write_part(device::Device& device, const Tensor& part, std::int64_t begin,
+                const std::vector<double>& values, std::int64_t at) {
+  const std::int64_t first = std::max(begin, at);
+  const std::int64_t last = std::min(begin + part.numel(), at + std::int64_t(values.size()));
+  if (first < last)
+    from_host(device, part.at(first - begin, {last - first}),
+              std::vector<double>(values.begin() + (first - at), values.begin() + (last - at)));
+}
+
 Parameter& ParameterStore::add(ParameterSpec spec) {
   STRATA_CHECK(!device_, "parameter ", spec.name, " is added after the layout was fixed");
   if (spec.slices.empty()) spec.slices.push_back({spec.name, 0, spec.dims});
@@ -141,12 +150,7 @@ void ParameterStore::set(const std::string& name, const std::vector<double>& val
   from_host(*device_, parameter->value.at(slice.offset, slice.dims), values);
   const Bucket& b = *parameter->bucket;
   if (!b.has_copies()) return;
-  const std::int64_t at = parameter->bucket_offset + slice.offset;
-  const std::int64_t begin = std::max(at, b.master_begin);
-  const std::int64_t end = std::min(at + slice.dims.numel(), b.master_begin + b.master.numel());
-  if (begin < end)
-    from_host(*device_, b.master.at(begin - b.master_begin, {end - begin}),
-              std::vector<double>(values.begin() + (begin - at), values.begin() + (end - at)));
+  write_part(*device_, b.master, b.master_begin, values, parameter->bucket_offset + slice.offset);
 }
 
 }  // namespace strata

@@ -95,6 +95,11 @@ struct Buffer {
   Tensor value;
 };
 
+// Writes what of `values`, elements [at, at + values.size()) of a bucket, lies in `part`, whose first element
+// is element `begin` of that bucket.
+void write_part(device::Device& device, const Tensor& part, std::int64_t begin,
+                const std::vector<double>& values, std::int64_t at);
+
 class ParameterStore {
  public:
   ParameterStore() = default;

@@ -14,7 +14,7 @@ namespace {
 
 double per(double coefficient, std::int64_t count) { return count > 0 ? coefficient / double(count) : 0.0; }
 
-// How many rows come is up to the router. Evenly spread they are as many as go, but where this rank has none.
+// Spread evenly, as many rows come as this rank sends; if it sends none, that number is not known here.
 std::string rows_text(const ops::DispatchPlan& plan, const std::string& where) {
   const auto sum = [](const auto& rows) {
     return std::accumulate(rows.begin(), rows.end(), std::int64_t(0));

@@ -42,7 +42,7 @@ Optimizer::~Optimizer() {
   try {
     wait_for_values();
     device_.compute().synchronize();
-  } catch (const std::exception&) {  // another rank failed, and says so
+  } catch (const std::exception&) {  // mostly of another rank, which says so
   }
 }
 

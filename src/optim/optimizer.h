@@ -31,6 +31,7 @@ class Optimizer {
   Optimizer(const OptimizerSection& config, device::Device& device, ParameterStore& store,
             const ReductionGroups& groups = {});
   // Other ranks may still wait for what this one gives to a gather: it ends first, unless an error unwinds.
+  // What fails then is lost: who wants to know waits for values before.
   ~Optimizer();
 
   // Sums the gradients in the store over ranks; see GradientReduction. reduction() begins with single buckets
@@ -42,8 +43,8 @@ class Optimizer {
   // Distributed, the values of a bucket are there again once they were waited for.
   void step(double lr, double grad_scale);
   std::int64_t steps() const { return steps_; }
-  // Before values of the buckets of `layer` (-1: of none) are read, after step(): those of the layers below
-  // must have been waited for.
+  // Before values of `layer` (-1: of none) are read, after step(). A bucket of several layers counts as its
+  // lowest: layers are waited for upwards.
   void wait_for_values(int layer);
   void wait_for_values();  // all
 

@@ -1,6 +1,4 @@
 // What the optimizer gives to checkpoints and takes from them.
-#include <algorithm>
-
 #include "optim/optimizer.h"
 
 namespace strata::optim {
@@ -19,7 +17,7 @@ void Optimizer::visit_masters(const std::function<void(const std::string&, const
     const Bucket& b = store_.buckets()[i];
     Tensor whole = b.master;
     if (whole.numel() != b.value.numel()) {
-      whole = Tensor(device_, b.value.dims(), b.master.dtype());
+      whole = Tensor(device_, b.value.dims(), b.master.dtype(), device::Purpose::Parameters);
       sharers(b)
           ->all_gather(device_.compute(), b.master, whole, "masters of " + label(b))
           .wait(device_.compute());
@@ -74,14 +72,10 @@ void Optimizer::set_moment(const std::string& name, const std::vector<double>& v
       const Parameter* p = found->second.parameter;
       if (!p || p->bucket != &store_.buckets()[i]) continue;
       const NamedSlice& s = found->second.slice;
-      const std::int64_t count = std::int64_t(values.size()), at = p->bucket_offset + s.offset + offset;
+      const std::int64_t count = std::int64_t(values.size());
       STRATA_CHECK(offset >= 0 && offset + count <= s.dims.numel(), "elements [", offset, ", ",
                    offset + count, ") of ", name, " ", s.dims.text());
-      const Part part = moments_[i].part;
-      const std::int64_t begin = std::max(part.begin, at), end = std::min(part.end, at + count);
-      if (begin < end)
-        from_host(device_, m.held.at(begin - part.begin, {end - begin}),
-                  std::vector<double>(values.begin() + (begin - at), values.begin() + (end - at)));
+      write_part(device_, m.held, moments_[i].part.begin, values, p->bucket_offset + s.offset + offset);
     }
 }
 

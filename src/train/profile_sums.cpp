@@ -27,19 +27,12 @@ double seconds_in(const std::vector<StepSpan>& steps, std::vector<Span> spans) {
   return seconds;
 }
 
-// What happens between steps, evaluation say, is none of theirs.
-bool begins_in(const std::vector<StepSpan>& steps, Span span) {
-  return std::any_of(steps.begin(), steps.end(), [&](const StepSpan& s) {
-    return s.span.begin <= span.begin && span.begin <= s.span.end;
-  });
-}
-
 // One kind, or all.
 CommSums sums_of(const Timeline& t, std::optional<CommKind> kind) {
   CommSums sums;
   std::vector<Span> under_way;
   const auto counts = [&](const CommSpan& c) {
-    return (!kind || c.kind == *kind) && begins_in(t.steps(), c.span);
+    return (!kind || c.kind == *kind) && t.begins_in_step(c.span);
   };
   for (const CommSpan& c : t.communication()) {
     if (!counts(c)) continue;

@@ -134,12 +134,14 @@ std::string trace_events(const Timeline& timeline, int rank, const std::string& 
     events.complete(kCompute, "job", std::string(j.name), j.span,
                     {{"phase", json_quote(std::string(device::name_of(j.phase)))}});
   for (const WaitSpan& w : timeline.waits()) {
+    if (!timeline.begins_in_step(w.span)) continue;
     const CommSpan& c = timeline.communication()[w.of];
     events.complete(
         kCompute, "wait", "wait for " + title(c), w.span,
         {{"kind", json_quote(std::string(name_of(c.kind)))}, {"others ready", events.time(c.ready)}});
   }
-  for (const CommSpan& c : timeline.communication())
+  for (const CommSpan& c : timeline.communication()) {
+    if (!timeline.begins_in_step(c.span)) continue;
     events.asynchronous(kCommunication, "communication", title(c), c.span,
                         {{"kind", json_quote(std::string(name_of(c.kind)))},
                          {"communicator", json_quote(c.communicator)},
@@ -147,6 +149,7 @@ std::string trace_events(const Timeline& timeline, int rank, const std::string& 
                          {"sent", concat(c.sent)},
                          {"received", concat(c.received)},
                          {"others ready", events.time(c.ready)}});
+  }
   return std::move(events).text();
 }
 

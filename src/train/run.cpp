@@ -15,6 +15,7 @@
 #include "train/step_judge.h"
 #include "train/step_metrics.h"
 #include "train/stop.h"
+#include "train/watchdog.h"
 
 namespace strata::train {
 namespace {
@@ -223,8 +224,12 @@ class Run {
 void run(const RunConfig& config, const std::vector<ValueOrigin>& origins, const RunOptions& options,
          comm::World& world) {
   const comm::Mesh mesh(world, mesh_shape(config, world.size()));
+  const Watchdog::Options watched{.seconds = config.resilience.watchdog_seconds,
+                                  .grace = 1,
+                                  .say = log::error,
+                                  .last = options.last_resort};
   std::optional<Watchdog> watchdog;
-  watchdog.emplace(mesh, options.watchdog, Watchdog::kStart);
+  watchdog.emplace(mesh, watched, Watchdog::kStart);
   const bool first = world.rank() == 0;
   StopRequests stop(first ? std::optional(config.run.folder()) : std::nullopt,
                     first ? config.resilience.exit_duration_in_mins : std::nullopt);
@@ -243,7 +248,7 @@ void run(const RunConfig& config, const std::vector<ValueOrigin>& origins, const
   if (source) r.load(*source);
   if (from) r.take_up(*from);
   mesh.all().barrier("the start of the run");
-  watchdog.emplace(mesh, options.watchdog);
+  watchdog.emplace(mesh, watched);
   // Only now, with all memory at hand, is anything of an earlier run given up.
   if (first && options.overwrite) store.remove_all();
   if (first) folder->describe(config, origins);

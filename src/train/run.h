@@ -1,12 +1,13 @@
 // A whole training run: data, steps, validation, checkpoints, progress for people and metrics for programs.
 #pragma once
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "base/json_config.h"
 #include "comm/world.h"
 #include "train/config.h"
 #include "train/faults.h"
-#include "train/watchdog.h"
 
 namespace strata::train {
 
@@ -14,7 +15,7 @@ struct RunOptions {
   bool overwrite = false;      // start anew: what an earlier run left in the folder is removed
   bool allow_changes = false;  // go on from a checkpoint that was made with other hyper-parameters or data
   Faults faults = {};          // of this rank
-  Watchdog::Options watchdog = {};
+  std::function<void(const std::string&)> last_resort = {};  // Watchdog::Options::last
 };
 
 // Trains to config.training.iterations() steps; check_trainable(config) has passed. Goes on from the newest

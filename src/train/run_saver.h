@@ -27,7 +27,7 @@ class RunSaver {
   // Waits for the save under way.
   void settle();
   // Leaves `progress` on the disk, where it is not there yet: `resumed` is the step of the checkpoint that
-  // the run began with, unchanged. SaveFailed.
+  // the run began with, unchanged. Throws what AsyncSaver throws.
   void at_the_end(const Progress& progress, std::int64_t resumed);
 
  private:

@@ -31,7 +31,8 @@ class StopRequests {
   StopRequests(const std::optional<std::string>& folder, std::optional<double> minutes);
   StopRequests(const StopRequests&) = delete;
 
-  // In words; none: go on. A stop file is removed once it has been seen, a signal if StopSignals notes it.
+  // In words; none: go on. A stop file is removed once it has been seen. Signals count while StopSignals
+  // lives.
   std::optional<std::string> reason();
   // Whether any rank has a reason. Every rank calls it, between the same two steps or batches.
   bool on_any(const comm::Mesh& mesh, device::Device& device);

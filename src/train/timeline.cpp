@@ -66,6 +66,12 @@ void Timeline::waited(std::int64_t number, Time begin, Time end) {
   if (found != by_number_.end()) waits_.push_back({found->second, {nanoseconds(begin), nanoseconds(end)}});
 }
 
+bool Timeline::begins_in_step(Span span) const {
+  return std::any_of(steps_.begin(), steps_.end(), [&](const StepSpan& s) {
+    return s.span.begin <= span.begin && span.begin <= s.span.end;
+  });
+}
+
 // Equal keys end in the order of their start.
 std::string Timeline::starts() const {
   std::string text;

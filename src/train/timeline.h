@@ -79,6 +79,8 @@ class Timeline final : public device::JobObserver, public pipeline::ActionObserv
   const std::vector<ActionSpan>& actions() const { return actions_; }
   const std::vector<CommSpan>& communication() const { return communication_; }
   const std::vector<WaitSpan>& waits() const { return waits_; }
+  // What happens between steps, evaluation say, is none of theirs.
+  bool begins_in_step(Span span) const;
 
   // For the other ranks: a line for each operation, its start and its key.
   std::string starts() const;

@@ -151,6 +151,7 @@ void Trainer::add_losses(const model::Losses& losses, bool with_tokens) {
 
 std::map<std::string, std::int64_t> Trainer::kept_for_backward(const HostBatch& rows) {
   STRATA_CHECK(stages_.size() == 1 && mesh_.shape().pipeline == 1, "a whole model is one stage");
+  if (optimizer_) optimizer_->wait_for_values();
   const model::MicroBatch batch = model::upload(device_, rows, config_.model.has_mtp());
   Tape tape(device_, tape_options(nullptr));
   const model::Losses losses =

@@ -74,8 +74,8 @@ class Trainer {
   // micro-batches in order, if it has the head.
   const std::vector<double>& token_losses() const { return token_losses_; }
 
-  // Tokens of this rank alone for each expert, in the last gradients() call that had an observer; by MoE
-  // layer. None where all experts are here.
+  // Tokens of this rank alone for each expert, of the last gradients() call; by MoE layer. None without an
+  // observer, or where all experts are here.
   const std::map<int, std::vector<double>>& own_loads() const { return own_loads_; }
 
   // What all ranks do for so many micro-batches on each.

@@ -17,8 +17,8 @@ namespace strata::train {
 
 class Watchdog {
  public:
-  // Times as long may a rank be waited for before the first step: ranks start one by one, and one may look
-  // through a large checkpoint for all.
+  // Before the first step a rank may be waited for so many times longer: ranks start one by one, and one may
+  // look through a large checkpoint for all.
   static constexpr double kStart = 10;
   struct Options {
     double seconds = 600;                          // 0, or a rank alone: nothing is watched
@@ -26,8 +26,8 @@ class Watchdog {
     std::function<void(const std::string&)> say;   // one line of one rank
     std::function<void(const std::string&)> last;  // ends this process, where an error did not; may be empty
   };
-  // Watches what this rank waits for until it is destroyed. `times` as long as options.seconds may it wait.
-  // One at a time on a rank.
+  // Watches what this rank waits for until it is destroyed; its limit is times * options.seconds. One at a
+  // time on a rank.
   Watchdog(const comm::Mesh& mesh, Options options, double times = 1);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;

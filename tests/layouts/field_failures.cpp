@@ -357,6 +357,7 @@ std::vector<double> numbers(const std::string& metrics, const std::string& name)
 void expect_near(const std::string& metrics, const std::string& wanted, const std::string& name) {
   const std::vector<double> a = numbers(metrics, name), b = numbers(wanted, name);
   ASSERT_EQ(a.size(), b.size());
+  ASSERT_FALSE(b.empty()) << name;
   for (std::size_t i = 0; i < b.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-9 * b[i]) << name << ", " << i;
 }
 

@@ -3,22 +3,14 @@
 
 #include <cmath>
 
-#include "support/small_model.h"
 #include "support/temp_folder.h"
-#include "support/test_device.h"
+#include "together.h"
 #include "train/gather.h"
-#include "train/layout.h"
-#include "train/trainer.h"
 
 namespace strata::test {
 namespace {
 
-struct Layout {
-  int pipeline = 1, per_rank = 1, expert = 1, data = 1;
-  int ranks() const { return pipeline * data; }
-};
-
-train::RunConfig small_run() {
+train::RunConfig text_run() {
   train::RunConfig c;
   residual::Config r;
   r.type = residual::Type::Msar, r.num_blocks = 4, r.streams = 2;
@@ -40,13 +32,9 @@ struct Outcome {
   double validation = 0;
 };
 
-using Prepare = std::function<void(ParameterStore&)>;
-
-Outcome run(train::RunConfig config, const Layout& layout, const std::vector<HostBatch>& batches,
+Outcome run(const train::RunConfig& base, const Layout& layout, const std::vector<HostBatch>& batches,
             const Prepare& prepare = {}) {
-  config.parallel.pipeline_model_parallel_size = layout.pipeline;
-  config.parallel.virtual_pipeline_model_parallel_size = layout.per_rank;
-  config.parallel.expert_model_parallel_size = layout.expert;
+  const train::RunConfig config = on(base, layout);
   Outcome outcome;
   comm::run_threads(layout.ranks(), [&](comm::World& world) {
     const comm::Mesh mesh(world, train::mesh_shape(config, world.size()));
@@ -116,7 +104,7 @@ void expect_equal(const Outcome& got, const Outcome& want, double tolerance, con
 constexpr Layout kMixed{2, 1, 2, 2}, kInterleaved{2, 2, 2, 4}, kExperts{1, 1, 4, 4};
 
 TEST(Layouts, FiftyStepsOnTextEqualOneRank) {
-  const train::RunConfig config = small_run();
+  const train::RunConfig config = text_run();
   const std::vector<HostBatch> text = text_batches(50, 8, 16);
   const Outcome whole = run(config, {}, text);
   EXPECT_LT(whole.steps.back().lm_loss, 0.8 * whole.steps.front().lm_loss) << "it learns";
@@ -125,7 +113,7 @@ TEST(Layouts, FiftyStepsOnTextEqualOneRank) {
 
 // Losses and norms were within 3e-6 of one rank's, weights within 5e-5.
 TEST(Layouts, FiftyStepsInFloat32StayNear) {
-  train::RunConfig config = small_run();
+  train::RunConfig config = text_run();
   config.precision.compute = train::Compute::Float32;
   const std::vector<HostBatch> text = text_batches(50, 8, 16);
   const Outcome whole = run(config, {}, text), cut = run(config, kMixed, text),
@@ -137,7 +125,7 @@ TEST(Layouts, FiftyStepsInFloat32StayNear) {
 }
 
 TEST(Layouts, AreTheSameWithAndWithoutADistributedOptimizer) {
-  train::RunConfig config = small_run();
+  train::RunConfig config = text_run();
   const std::vector<HostBatch> text = text_batches(5, 8, 16);
   const Outcome divided = run(config, kInterleaved, text);
   config.optimizer.use_distributed_optimizer = false;
@@ -150,7 +138,7 @@ TEST(Layouts, AreTheSameWithAndWithoutADistributedOptimizer) {
 // Layer by layer while backward, and the next forward, go on, in small buckets or large ones: the order of
 // additions is the same.
 TEST(Layouts, SumsAndGathersMayOverlap) {
-  train::RunConfig config = small_run();
+  train::RunConfig config = text_run();
   const std::vector<HostBatch> text = text_batches(3, 8, 16);
   for (const Layout& l : {kInterleaved, kMixed, kExperts}) {
     config.parallel.overlap_grad_reduce = config.parallel.overlap_param_gather = false;
@@ -167,7 +155,7 @@ TEST(Layouts, SumsAndGathersMayOverlap) {
 
 // Five, one, no and two labels that count on four ranks; the third rank's micro-batch is masked altogether.
 TEST(Layouts, CountTheLabelsOfTheWholeBatch) {
-  train::RunConfig config = small_run();
+  train::RunConfig config = text_run();
   config.training.global_batch_size = 4;
   std::vector<HostBatch> batches = text_batches(3, 4, 16);
   for (HostBatch& b : batches) {
@@ -183,7 +171,7 @@ TEST(Layouts, CountTheLabelsOfTheWholeBatch) {
 }
 
 TEST(Layouts, NoLabelCountsAnywhere) {
-  train::RunConfig config = small_run();
+  train::RunConfig config = text_run();
   std::vector<HostBatch> batches = text_batches(1, 8, 16);
   batches[0].labels.assign(8 * 16, kIgnoreLabel);
   const Outcome got = run(config, kInterleaved, batches), whole = run(config, {}, batches);
@@ -193,7 +181,7 @@ TEST(Layouts, NoLabelCountsAnywhere) {
 
 // Three sequences for four data-parallel ranks, then five: some ranks have none, and take part.
 TEST(Layouts, RanksWithoutSequencesTakePart) {
-  const train::RunConfig config = small_run();
+  const train::RunConfig config = text_run();
   for (const std::int64_t rows : {1, 3, 5}) {
     const std::vector<HostBatch> text = text_batches(3, rows, 16);
     const Outcome whole = run(config, {}, text);
@@ -204,7 +192,7 @@ TEST(Layouts, RanksWithoutSequencesTakePart) {
 
 // The biases leave every token the first two experts: all rows travel to one rank.
 TEST(Layouts, AllTokensGoToOneRank) {
-  train::RunConfig config = small_run();
+  train::RunConfig config = text_run();
   config.router.bias_update_speed = 0;
   const Prepare crowd = [](ParameterStore& store) {
     for (const auto& [name, found] : store.by_name())
@@ -217,7 +205,7 @@ TEST(Layouts, AllTokensGoToOneRank) {
 }
 
 TEST(Layouts, RecomputeEqualsNone) {
-  train::RunConfig config = small_run();
+  train::RunConfig config = text_run();
   const std::vector<HostBatch> text = text_batches(2, 8, 16);
   const Outcome plain = run(config, kInterleaved, text);
   for (const train::Granularity g : {train::Granularity::Full, train::Granularity::Selective}) {
@@ -227,7 +215,7 @@ TEST(Layouts, RecomputeEqualsNone) {
 }
 
 TEST(Layouts, MoreMicroBatchesThanMessagesHaveTagsAreRefused) {
-  const train::RunConfig config = small_run();
+  const train::RunConfig config = text_run();
   device::Device device(open_device_options());
   train::Trainer trainer(config, device);
   EXPECT_EQ(trainer.schedule(8).micro_batches, 8);
@@ -235,7 +223,7 @@ TEST(Layouts, MoreMicroBatchesThanMessagesHaveTagsAreRefused) {
 }
 
 TEST(Layouts, ALayoutThatDoesNotFitIsRefused) {
-  train::RunConfig config = small_run();
+  train::RunConfig config = text_run();
   config.parallel.pipeline_model_parallel_size = 2;
   config.parallel.expert_model_parallel_size = 2;
   EXPECT_THROW(train::mesh_shape(config, 6), InputError);

@@ -1,66 +1,23 @@
 // Runs on several ranks as mpirun starts them: the numbers of one rank, and how all ranks end together. A
-// launch costs a second: few of them, each for several things. STRATA_TEST_RANK_KILLS says how often a rank
-// is killed (default 20).
-#include <gtest/gtest.h>
+// launch costs a second: few of them, each for several things.
+#include <omp.h>
 
-#include <chrono>
 #include <cmath>
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <random>
-#include <thread>
 
-#include "base/error.h"
-#include "strata_binary.h"
+#include "mpirun.h"
 
 namespace strata::test {
 namespace {
 
 using Json = nlohmann::json;
-using Words = std::vector<std::string>;
 namespace fs = std::filesystem;
 
-class Mpirun : public ::testing::Test {
+class Mpirun : public MpirunTest {
  protected:
-  Mpirun() {
-    place.write("text.txt", sample_text(900));
-    EXPECT_EQ(place.strata({"prepare", "text.txt", "--output", "text"}).status, 0);
-    for (const char* name : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM",
-                             "OMPI_MCA_rmaps_base_oversubscribe", "OMPI_MCA_mpi_yield_when_idle"})
-      setenv(name, "1", 1);
-    setenv("OMPI_MCA_hwloc_base_binding_policy", "none", 1);
-    setenv("OMP_NUM_THREADS", "1", 1);
-  }
-
-  static Words settings(const std::string& folder, const Words& more) {
-    Words words{"train", STRATA_SOURCE_DIR "/configs/tiny.json"};
-    Words all{"data.train=[{\"path\":\"text\"}]",
-              "data.validation={\"held_out\":{\"path\":\"text\"}}",
-              "training.train_iters=6",
-              "training.eval_iters=2",
-              "logging.peak_flops=0",
-              "precision.compute=float64",
-              "run.output_dir=" + folder};
-    all.insert(all.end(), more.begin(), more.end());
-    for (const std::string& setting : all) words.insert(words.end(), {"--set", setting});
-    return words;
-  }
-  static Words mpirun(int ranks, Words arguments, const Words& inject = {}) {
-    Words words{"mpirun", "-n", std::to_string(ranks), STRATA_BINARY};
-    words.insert(words.end(), arguments.begin(), arguments.end());
-    for (const std::string& fault : inject) words.insert(words.end(), {"--inject", fault});
-    return words;
-  }
-  static Words stages(Words more = {}) {
-    more.push_back("parallel.pipeline_model_parallel_size=2");
-    return more;
-  }
-
   std::vector<Json> metrics(const std::string& folder) const {
     std::istringstream lines(place.read(folder + "/metrics.jsonl"));
     std::vector<Json> all;
@@ -80,14 +37,7 @@ class Mpirun : public ::testing::Test {
               << folder << ", line " << i << ", " << name;
         }
   }
-
-  Workplace place;
 };
-
-// Or for half a minute.
-void wait_until(const std::function<bool()>& done) {
-  for (int i = 0; i < 6000 && !done(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-}
 
 int count(const std::string& text, const std::string& part) {
   int n = 0;
@@ -260,11 +210,13 @@ TEST_F(Mpirun, ASlurmJobSavesBeforeItEnds) {
 
 // Ranks that srun starts learn from Slurm how many of them share a host, in Slurm's short form.
 TEST_F(Mpirun, ARankOfSlurmTakesItsShareOfTheHost) {
-  const int all = int(std::thread::hardware_concurrency());
+  const int all = omp_get_num_procs();
   for (const auto& [node, ranks] : std::vector<std::pair<const char*, int>>{{"0", 2}, {"2", 2}, {"3", 1}}) {
     Words words{"env",
                 "-u",
                 "OMP_NUM_THREADS",
+                "-u",
+                "SLURM_CPU_BIND_TYPE",
                 "SLURM_STEP_TASKS_PER_NODE=2(x3),1",
                 std::string("SLURM_NODEID=") + node,
                 STRATA_BINARY};
@@ -275,111 +227,6 @@ TEST_F(Mpirun, ARankOfSlurmTakesItsShareOfTheHost) {
     EXPECT_NE(o.err.find(" cpu, " + std::to_string(std::max(1, all / ranks)) + " threads"), std::string::npos)
         << o.err;
   }
-}
-
-// A kill leaves the run at its last complete checkpoint; it ends with the bits of one that was not disturbed.
-class Killed : public Mpirun {
- protected:
-  static constexpr int kRanks = 4;
-  using Clock = std::chrono::steady_clock;
-  using Files = std::map<std::string, std::string>;
-
-  static int begin(const Workplace& at, const std::string& folder) {
-    return at.start(
-        mpirun(kRanks, settings(folder, stages({"parallel.expert_model_parallel_size=2",
-                                                "training.train_iters=20", "checkpoint.save_interval=1"}))));
-  }
-  // The processes that mpirun has started.
-  static std::vector<int> ranks_of(int mpirun) {
-    std::ifstream file("/proc/" + std::to_string(mpirun) + "/task/" + std::to_string(mpirun) + "/children");
-    std::vector<int> ranks;
-    for (int id; file >> id;) ranks.push_back(id);
-    return ranks;
-  }
-  static void wait_for_ranks(int mpirun) {
-    wait_until([&] { return int(ranks_of(mpirun).size()) == kRanks; });
-  }
-  // What the run is at.
-  static std::string phase(const Workplace& at, const std::string& folder) {
-    if (at.read(".err").find("info: step ") == std::string::npos) return "starting";
-    std::error_code gone;
-    for (const auto& entry : fs::directory_iterator(at.path(folder + "/checkpoints"), gone))
-      if (entry.path().filename().string().starts_with(".step_")) return "saving";
-    return "stepping";
-  }
-  static Files result(const Workplace& at, const std::string& folder) {
-    Files files;
-    const std::string step = folder + "/checkpoints/step_00000020/";
-    for (const auto& entry : fs::directory_iterator(at.path(step)))
-      if (entry.path().extension() == ".safetensors")
-        files[entry.path().filename()] = at.read(step + entry.path().filename().string());
-    return files;
-  }
-
-  // From when its ranks are there; its files become those that every other run must end with.
-  std::chrono::microseconds run_undisturbed() {
-    const int child = begin(place, "whole");
-    wait_for_ranks(child);
-    const auto start = Clock::now();
-    const Outcome o = place.wait_for(child);
-    EXPECT_EQ(o.status, 0) << o.err;
-    wanted = result(place, "whole");
-    return std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start);
-  }
-
-  // Runs in a place of their own until `kills` were killed, at moments up to `longest`.
-  struct Lane {
-    int kills;
-    std::mt19937 random;
-    std::map<std::string, int> phases;
-  };
-  void kill_and_restart(Lane& lane, std::chrono::microseconds longest) const {
-    Workplace at;
-    for (const char* file : {"text.bin", "text.idx"}) fs::copy_file(place.path(file), at.path(file));
-    for (int runs = 0; lane.kills > 0; ++runs) {
-      const std::string folder = "run" + std::to_string(runs);
-      for (bool done = false; !done;) {
-        const int child = begin(at, folder);
-        std::string was;
-        if (lane.kills > 0) {
-          wait_for_ranks(child);
-          std::this_thread::sleep_for(lane.random() % 1000 * longest / 1000);
-          was = phase(at, folder);
-          if (const std::vector<int> ranks = ranks_of(child); int(ranks.size()) == kRanks)
-            kill(ranks[lane.random() % kRanks], SIGKILL);
-        }
-        const auto killed = Clock::now();
-        const Outcome o = at.wait_for(child);
-        done = o.status == 0;
-        EXPECT_EQ(o.err.find("damaged"), std::string::npos) << o.err;
-        if (done) continue;
-        ASSERT_EQ(o.status, 137) << o.err;
-        EXPECT_LT(Clock::now() - killed, std::chrono::seconds(20));
-        --lane.kills, ++lane.phases[was];
-      }
-      EXPECT_EQ(result(at, folder), wanted) << folder;
-    }
-  }
-
-  Files wanted;
-};
-
-// mpirun leaves the other ranks two seconds to end: meanwhile, runs in other places go on.
-TEST_F(Killed, EveryRestartGoesOn) {
-  constexpr int kLanes = 4;
-  const char* wish = std::getenv("STRATA_TEST_RANK_KILLS");
-  const int kills = wish ? std::atoi(wish) : 20;
-  const std::chrono::microseconds whole = run_undisturbed();
-  std::vector<Lane> lanes;
-  for (int i = 0; i < kLanes; ++i)
-    lanes.push_back({(kills + i) / kLanes, std::mt19937(unsigned(20261130 + i)), {}});
-  std::vector<std::thread> threads;
-  for (Lane& lane : lanes) threads.emplace_back([&] { kill_and_restart(lane, 3 * whole / 2); });
-  for (std::thread& thread : threads) thread.join();
-  std::map<std::string, int> phases;
-  for (const Lane& lane : lanes)
-    for (const auto& [what, times] : lane.phases) phases[what] += times;
-  for (const auto& [what, times] : phases) std::printf("killed while %s: %d\n", what.c_str(), times);
 }
 
 }  // namespace

@@ -41,14 +41,14 @@ TEST(VerifyLayout, LayoutsEqualOneRank) {
   EXPECT_EQ(pipeline.at("ranks"), 2);
   EXPECT_DOUBLE_EQ(pipeline.at("bubble"), 0.2) << "four micro-batches";
   // Two items cross the cut: b_0 and the block that ends there; d 16, 4 x 32 tokens, float64.
-  for (const Json& rank : pipeline.at("bytes_sent_per_step")) {
-    EXPECT_EQ(rank.at("pipeline"), 2 * 16 * 4 * 32 * 8);
-    EXPECT_EQ(rank.at("all_to_all"), 0);
-    EXPECT_GT(rank.at("reductions"), 0) << "the tied head";
+  for (const Json& rank : pipeline.at("sent_per_step")) {
+    EXPECT_EQ(rank.at("pipeline").at("bytes"), 2 * 16 * 4 * 32 * 8);
+    EXPECT_EQ(rank.at("all_to_all").at("bytes"), 0);
+    EXPECT_GT(rank.at("reductions").at("bytes"), 0) << "the tied head";
   }
-  ASSERT_EQ(both.at("bytes_sent_per_step").size(), 4u);
-  EXPECT_EQ(both.at("bytes_sent_per_step")[0].at("all_to_all"), 0) << "a dense layer";
-  EXPECT_GT(both.at("bytes_sent_per_step")[3].at("all_to_all"), 0);
+  ASSERT_EQ(both.at("sent_per_step").size(), 4u);
+  EXPECT_EQ(both.at("sent_per_step")[0].at("all_to_all").at("bytes"), 0) << "a dense layer";
+  EXPECT_GT(both.at("sent_per_step")[3].at("all_to_all").at("bytes"), 0);
 }
 
 TEST(VerifyLayout, PrintsATable) {

@@ -41,6 +41,7 @@ class StopOnRanks : public ::testing::Test {
                    "training.eval_interval=2",
                    "training.eval_iters=2",
                    "logging.peak_flops=0",
+                   "resilience.watchdog_seconds=20",
                    "parallel.pipeline_model_parallel_size=2"};
     settings.insert(settings.end(), more.begin(), more.end());
     train::RunConfig c;
@@ -53,10 +54,7 @@ class StopOnRanks : public ::testing::Test {
     const train::RunConfig c = config(name, more);
     comm::run_threads(kRanks, [&](comm::World& world) {
       omp_set_num_threads(1);
-      train::run(c, {},
-                 {.faults = train::parse_faults(faults, world.rank()),
-                  .watchdog = {.seconds = 20, .say = [](auto&) {}, .last = {}}},
-                 world);
+      train::run(c, {}, {.faults = train::parse_faults(faults, world.rank())}, world);
     });
   }
 
