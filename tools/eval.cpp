@@ -53,12 +53,10 @@ struct Result {
 };
 
 std::vector<Result> evaluate_all(const train::ModelSource& source, std::optional<std::int64_t> iterations,
-                                 comm::World& world) {
+                                 const comm::Mesh& mesh) {
   train::RunConfig config = source.config;
-  if (world.size() == 1) config.parallel = {};  // alone, whatever it was trained on
+  if (mesh.shape().world() == 1) config.parallel = {};
   device::Device device;
-  const comm::Mesh mesh(world, train::mesh_shape(config, world.size()));
-  const train::Watchdog watchdog(mesh, watching(config));
   const std::int64_t rows = config.training.batch_size();
   const auto sets = data::open_validation(config.data, config.training.seq_length, config.model.vocab_size);
   train::Trainer trainer(config, device, mesh, train::Use::Evaluation);
@@ -69,7 +67,7 @@ std::vector<Result> evaluate_all(const train::ModelSource& source, std::optional
     all.push_back({set.name(), set.path(), set.windows(),
                    *train::evaluate(trainer, set, windows, rows, [] { return true; })});
   }
-  if (world.rank() == 0) log::info(train::memory_line(device));
+  if (mesh.world().rank() == 0) log::info(train::memory_line(device));
   return all;
 }
 
@@ -122,15 +120,19 @@ void print_json(const train::ModelSource& source, const std::vector<Result>& all
 int eval(const EvalArguments& a) {
   train::ModelSource source = open_model(a);
   choose_sets(source.config.data, a.data);
-  return launch(source.config, [&](comm::World& world) {
-    const std::vector<Result> all = evaluate_all(source, a.iterations, world);
-    if (world.rank() != 0) return 0;
+  const auto shape = [&](int ranks) {  // alone, whatever it was trained on
+    return ranks == 1 ? comm::MeshShape() : train::mesh_shape(source.config, ranks);
+  };
+  const auto rank_main = [&](const comm::Mesh& mesh) {
+    const std::vector<Result> all = evaluate_all(source, a.iterations, mesh);
+    if (mesh.world().rank() != 0) return 0;
     if (a.json)
       print_json(source, all);
     else
       print_text(source, all);
     return 0;
-  });
+  };
+  return launch_watched(source.config, rank_main, shape);
 }
 
 }  // namespace strata::tools

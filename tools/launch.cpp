@@ -10,11 +10,13 @@
 #include <cstdlib>
 #include <mutex>
 #include <numeric>
+#include <optional>
 #include <sstream>
 #include <thread>
 #include <vector>
 
 #include "base/log.h"
+#include "train/layout.h"
 
 namespace strata::tools {
 namespace {
@@ -64,8 +66,8 @@ void end_process(const std::string& why) {
   std::_Exit(1);
 }
 
-// Ends this process with a sentence, unless it is destroyed in time: until all ranks have met, MPI waits for
-// ever, and no watchdog sees it.
+// Ends this process with a sentence, unless it is destroyed in time: until all ranks have met in all their
+// groups, MPI waits for ever, and no watchdog sees it.
 class Deadline {
  public:
   explicit Deadline(double seconds) {
@@ -100,7 +102,6 @@ int launch_threads(const train::BackendSection& backend, const std::function<int
   std::vector<int> status(ranks, 0);
   comm::run_threads(ranks, [&](comm::World& world) {
     omp_set_num_threads(each);
-    world.check_collectives(backend.check_collectives);
     status[world.rank()] = rank_main(world);
   });
   const auto failed = std::find_if(status.begin(), status.end(), [](int s) { return s != 0; });
@@ -108,8 +109,7 @@ int launch_threads(const train::BackendSection& backend, const std::function<int
 }
 
 // Ranks that wait give way: there may be more of them than processors.
-std::unique_ptr<comm::World> start_mpi(double seconds) {
-  const Deadline deadline(train::Watchdog::kStart * seconds);
+std::unique_ptr<comm::World> start_mpi() {
   setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
   std::unique_ptr<comm::World> world = comm::mpi_world();
   if (world->size() == 1 && launched_ranks() > 1)
@@ -149,15 +149,30 @@ train::Watchdog::Options watching(const train::RunConfig& config) {
   return {.seconds = config.resilience.watchdog_seconds, .grace = 1, .say = log::error, .last = end_process};
 }
 
-int launch(const train::RunConfig& config, const std::function<int(comm::World&)>& rank_main) {
+int launch(const train::RunConfig& config, const RankMain& rank_main, const Shape& shape) {
   const train::BackendSection& backend = config.backend;
-  if (backend.comm == train::Comm::Threads) return launch_threads(backend, rank_main);
+  const auto mesh_of = [&](comm::World& world) {
+    world.check_collectives(backend.check_collectives);
+    return comm::Mesh(world, shape ? shape(world.size()) : train::mesh_shape(config, world.size()));
+  };
+  if (backend.comm == train::Comm::Threads)
+    return launch_threads(backend, [&](comm::World& world) { return rank_main(mesh_of(world)); });
   omp_set_num_threads(backend.threads > 0 ? int(backend.threads) : threads_of_rank(ranks_here()));
   const bool mpi = backend.comm == train::Comm::Mpi || launched();
-  const std::unique_ptr<comm::World> world =
-      mpi ? start_mpi(config.resilience.watchdog_seconds) : comm::self_world();
-  world->check_collectives(backend.check_collectives);
-  return rank_main(*world);
+  std::optional<Deadline> deadline(std::in_place,
+                                   mpi ? train::Watchdog::kStart * config.resilience.watchdog_seconds : 0);
+  const std::unique_ptr<comm::World> world = mpi ? start_mpi() : comm::self_world();
+  const comm::Mesh mesh = mesh_of(*world);
+  deadline.reset();
+  return rank_main(mesh);
+}
+
+int launch_watched(const train::RunConfig& config, const RankMain& rank_main, const Shape& shape) {
+  const auto watched = [&](const comm::Mesh& mesh) {
+    const train::Watchdog watchdog(mesh, watching(config));
+    return rank_main(mesh);
+  };
+  return launch(config, watched, shape);
 }
 
 }  // namespace strata::tools

@@ -4,18 +4,25 @@
 #include <functional>
 #include <string>
 
-#include "comm/world.h"
+#include "comm/mesh.h"
 #include "train/config.h"
 #include "train/watchdog.h"
 
 namespace strata::tools {
 
-// Runs `rank_main` as every rank of this process and gives the first exit status that is not 0. Ranks that
-// are processes meet first, within Watchdog::kStart times resilience.watchdog_seconds; where one of them is
-// missing the others say so and end. CPU threads are divided over the ranks on a host unless backend.threads
-// or OMP_NUM_THREADS says how many each has. InputError if the launcher and the configuration disagree on who
-// starts ranks.
-int launch(const train::RunConfig& config, const std::function<int(comm::World&)>& rank_main);
+using RankMain = std::function<int(const comm::Mesh&)>;
+// The mesh of so many ranks; empty: the configuration's.
+using Shape = std::function<comm::MeshShape(int ranks)>;
+
+// Runs `rank_main` as every rank of this process, each with its place in the mesh, and gives the first exit
+// status that is not 0. Ranks that are processes meet first, within Watchdog::kStart times
+// resilience.watchdog_seconds; where one of them is missing the others say so and end. CPU threads are
+// divided over the ranks on a host unless backend.threads or OMP_NUM_THREADS says how many each has.
+// InputError if the launcher and the configuration disagree on who starts ranks, or on how many.
+int launch(const train::RunConfig& config, const RankMain& rank_main, const Shape& shape = {});
+
+// The same with a watchdog on every rank.
+int launch_watched(const train::RunConfig& config, const RankMain& rank_main, const Shape& shape = {});
 
 // For a Watchdog of a rank that launch() started: a rank that hangs where no error reaches it ends the
 // process.

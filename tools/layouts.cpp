@@ -10,8 +10,6 @@
 namespace strata::tools {
 namespace {
 
-constexpr std::int64_t kMostRanks = 1024;
-
 std::vector<std::string> split(const std::string& text, char separator) {
   std::vector<std::string> parts;
   for (std::size_t at = 0; at <= text.size();) {
@@ -25,7 +23,7 @@ std::vector<std::string> split(const std::string& text, char separator) {
 // "1, 2 or 4".
 std::string divisors(std::int64_t n) {
   std::vector<std::string> all;
-  for (std::int64_t d = 1; d <= std::min(n, kMostRanks); ++d)
+  for (std::int64_t d = 1; d <= std::min<std::int64_t>(n, 1024); ++d)
     if (n % d == 0) all.push_back(std::to_string(d));
   const std::string last = all.back();
   all.pop_back();
@@ -86,15 +84,7 @@ pipeline::ParallelSection alone(pipeline::ParallelSection p) {
   return p;
 }
 
-void set_ranks(Layout& layout, std::int64_t ranks) {
-  if (ranks > kMostRanks)
-    throw InputError(concat("it has ", ranks, " ranks, at most ", kMostRanks, " run as threads"));
-  layout.ranks = int(ranks);
-  layout.config.backend.comm = train::Comm::Threads;
-  layout.config.backend.threads_ranks = ranks;
-}
-
-Layout parse(const train::RunConfig& base, const std::string& text) {
+Layout parse(const train::RunConfig& base, const std::string& text, std::int64_t most_ranks) {
   Layout layout{text, 1, base};
   std::map<std::string, std::string> keys = keys_of(text);
   const auto number = [&](const char* key, std::int64_t otherwise) {
@@ -110,7 +100,10 @@ Layout parse(const train::RunConfig& base, const std::string& text) {
     throw InputError(concat("dp ", data, " is not a multiple of ep ", p.expert_model_parallel_size));
   layout.config.training.micro_batch_size = number("mbs", base.training.micro_batch_size);
   if (!base.training.global_batch_size) layout.config.training.global_batch_size = base.training.batch_size();
-  set_ranks(layout, p.pipeline_model_parallel_size * data);
+  const std::int64_t ranks = p.pipeline_model_parallel_size * data;
+  if (ranks > most_ranks)
+    throw InputError(concat("it has ", ranks, " ranks, at most ", most_ranks, " are allowed"));
+  layout.ranks = int(ranks);
   const auto& layers = base.parallel.pipeline_model_parallel_layout;
   if (layers && int(layers->size()) == p.stages()) p.pipeline_model_parallel_layout = layers;
   if (!p.pipeline_model_parallel_layout &&
@@ -126,11 +119,12 @@ Layout parse(const train::RunConfig& base, const std::string& text) {
 
 }  // namespace
 
-std::vector<Layout> parse_layouts(const train::RunConfig& base, const std::string& text) {
+std::vector<Layout> parse_layouts(const train::RunConfig& base, const std::string& text,
+                                  std::int64_t most_ranks) {
   std::vector<Layout> all;
   for (const std::string& one : split(text, ';')) {
     try {
-      all.push_back(parse(base, one));
+      all.push_back(parse(base, one, most_ranks));
     } catch (const InputError& e) {
       throw InputError(concat("--layouts \"", one, "\": ", e.what(), "; ", valid_text(base)));
     }
@@ -141,7 +135,6 @@ std::vector<Layout> parse_layouts(const train::RunConfig& base, const std::strin
 Layout one_rank(const train::RunConfig& base) {
   Layout layout{"one rank", 1, base};
   layout.config.parallel = alone(base.parallel);
-  set_ranks(layout, 1);
   return layout;
 }
 

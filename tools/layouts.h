@@ -12,13 +12,14 @@ namespace strata::tools {
 struct Layout {
   std::string text;  // as it was given
   int ranks = 1;
-  train::RunConfig config;  // the base with this layout, on threads
+  train::RunConfig config;  // the base with this layout
 };
 
 // Keys left out: one pipeline rank, one stage on each, experts on one rank, dp as ep, the schedule that the
 // configuration would take, its micro_batch_size. Throws InputError that names the layout and what is
 // allowed.
-std::vector<Layout> parse_layouts(const train::RunConfig& base, const std::string& text);
+std::vector<Layout> parse_layouts(const train::RunConfig& base, const std::string& text,
+                                  std::int64_t most_ranks);
 
 // The base as one rank alone.
 Layout one_rank(const train::RunConfig& base);

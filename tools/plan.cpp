@@ -17,6 +17,7 @@
 namespace strata::tools {
 namespace {
 
+constexpr std::int64_t kMostRanks = 1 << 20;
 constexpr const char* kGroups[] = {
     "embedding",      "head",   "attention", "dense feed-forward", "routed experts",
     "shared experts", "router", "norms",     "residual",           "multi-token prediction"};
@@ -266,7 +267,7 @@ void print_json(const Plan& plan) {
 int plan_layouts(const train::RunConfig& config, const PlanArguments& a) {
   std::vector<std::string> names;
   std::vector<train::LayoutPlan> plans;
-  for (const Layout& layout : parse_layouts(config, a.layouts)) {
+  for (const Layout& layout : parse_layouts(config, a.layouts, kMostRanks)) {
     names.push_back(layout.text);
     plans.push_back(train::plan_layout(layout.config, layout.ranks));
   }

@@ -13,7 +13,6 @@
 #include "tools/commands.h"
 #include "tools/launch.h"
 #include "train/batch_file.h"
-#include "train/layout.h"
 #include "train/trace.h"
 #include "train/weights.h"
 
@@ -136,15 +135,13 @@ int trace(const TraceArguments& a) {
   }
   if (!a.out.empty()) check_output(a);
   const HostBatch batch = load_batch(a.batch, config.model.vocab_size);
-  return launch(config, [&](comm::World& world) {
+  return launch_watched(config, [&](const comm::Mesh& mesh) {
     device::Device device;
-    const comm::Mesh mesh(world, train::mesh_shape(config, world.size()));
-    const train::Watchdog watchdog(mesh, watching(config));
     train::Trainer trainer(config, device, mesh);
     train::load_weights(trainer.store(), checkpoint::named_weights(checkpoint::WeightSet(a.weights)),
                         config.model);
     const train::TraceTensors tensors = train::trace(trainer, config, batch, a.steps);
-    if (world.rank() != 0) return 0;
+    if (mesh.world().rank() != 0) return 0;
     if (!a.out.empty()) write(tensors, a.out, config.precision.dtype());
     if (!reference) return 0;
     auto tolerance = train::reference_tolerance(config.precision.dtype());

@@ -29,13 +29,13 @@ int train(const TrainArguments& a) {
     throw InputError(concat(source_of(e.what(), a.config.file, origins), ": ", e.what()));
   }
   const train::StopSignals signals;
-  return launch(config, [&](comm::World& world) {
+  return launch(config, [&](const comm::Mesh& mesh) {
     train::run(config, origins,
                {.overwrite = a.overwrite,
                 .allow_changes = a.override_changes,
-                .faults = train::parse_faults(a.inject, world.rank()),
+                .faults = train::parse_faults(a.inject, mesh.world().rank()),
                 .last_resort = watching(config).last},
-               world);
+               mesh);
     return 0;
   });
 }

@@ -14,7 +14,6 @@
 #include "tools/launch.h"
 #include "tools/layouts.h"
 #include "tools/plan_layout.h"
-#include "train/layout.h"
 #include "train/trace.h"
 #include "train/traffic.h"
 
@@ -23,6 +22,8 @@ namespace {
 
 using train::Difference;
 using train::TraceTensors;
+
+constexpr std::int64_t kMostThreads = 1024;
 
 struct Run {
   TraceTensors tensors;
@@ -138,16 +139,18 @@ Verdict judge(const Layout& layout, Run run, const TraceTensors& want, double to
 Run run(const Layout& layout, const HostBatch& batch, std::int64_t steps) {
   Run run;
   run.sent.resize(layout.ranks);
-  launch(layout.config, [&](comm::World& world) {
+  train::RunConfig config = layout.config;
+  config.backend.comm = train::Comm::Threads;
+  config.backend.threads_ranks = layout.ranks;
+  launch_watched(config, [&](const comm::Mesh& mesh) {
+    const int rank = mesh.world().rank();
     device::Device device;
-    const comm::Mesh mesh(world, train::mesh_shape(layout.config, world.size()));
-    const train::Watchdog watchdog(mesh, watching(layout.config));
-    train::Trainer trainer(layout.config, device, mesh);
-    TraceTensors tensors = train::trace(trainer, layout.config, batch, steps, train::Seen::NoTokens);
+    train::Trainer trainer(config, device, mesh);
+    TraceTensors tensors = train::trace(trainer, config, batch, steps, train::Seen::NoTokens);
     const train::Traffic before = train::sent(trainer);
     trainer.step(batch);
-    run.sent[world.rank()] = train::sent(trainer) - before;
-    if (world.rank() != 0) return 0;
+    run.sent[rank] = train::sent(trainer) - before;
+    if (rank != 0) return 0;
     run.tensors = std::move(tensors);
     const int micro_batches = int(trainer.micro_batches(batch).size());
     run.bubble = pipeline::validate(trainer.schedule(micro_batches)).bubble;
@@ -250,7 +253,7 @@ int verify_layout(const VerifyLayoutArguments& a) {
   const ValueOrigin left_open{"precision.compute", Origin::Default};
   if (std::find(origins.begin(), origins.end(), left_open) != origins.end())
     config.precision.compute = train::Compute::Float64;
-  const std::vector<Layout> layouts = parse_layouts(config, a.layouts);
+  const std::vector<Layout> layouts = parse_layouts(config, a.layouts, kMostThreads);
   const HostBatch batch = first_batch(config);
   const int steps = int(a.steps);
   const double tolerance = a.tolerance ? *a.tolerance : default_tolerance(config.precision.compute);

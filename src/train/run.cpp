@@ -7,7 +7,6 @@
 #include "data/dataset.h"
 #include "train/checkpointing.h"
 #include "train/first_weights.h"
-#include "train/layout.h"
 #include "train/profile.h"
 #include "train/resume.h"
 #include "train/run_report.h"
@@ -222,15 +221,14 @@ class Run {
 }  // namespace
 
 void run(const RunConfig& config, const std::vector<ValueOrigin>& origins, const RunOptions& options,
-         comm::World& world) {
-  const comm::Mesh mesh(world, mesh_shape(config, world.size()));
+         const comm::Mesh& mesh) {
   const Watchdog::Options watched{.seconds = config.resilience.watchdog_seconds,
                                   .grace = 1,
                                   .say = log::error,
                                   .last = options.last_resort};
   std::optional<Watchdog> watchdog;
   watchdog.emplace(mesh, watched, Watchdog::kStart);
-  const bool first = world.rank() == 0;
+  const bool first = mesh.world().rank() == 0;
   StopRequests stop(first ? std::optional(config.run.folder()) : std::nullopt,
                     first ? config.resilience.exit_duration_in_mins : std::nullopt);
   Data data = open_data(config);  // what is wrong with the data shows before the folder is touched

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/json_config.h"
-#include "comm/world.h"
+#include "comm/mesh.h"
 #include "train/config.h"
 #include "train/faults.h"
 
@@ -25,8 +25,8 @@ struct RunOptions {
 // read from their start, every training.eval_interval steps and after the last one. A step whose loss or
 // gradient norm is not finite changes nothing (resilience.nan); its batch is recorded. Error once too many
 // steps in a row had to be skipped.
-// All ranks of the world call it; the first one writes and speaks.
+// All ranks of the mesh call it; the first one writes and speaks.
 void run(const RunConfig& config, const std::vector<ValueOrigin>& origins, const RunOptions& options,
-         comm::World& world);
+         const comm::Mesh& mesh);
 
 }  // namespace strata::train

@@ -6,6 +6,7 @@
 #include "data/files.h"
 #include "optim/pieces.h"
 #include "together.h"
+#include "train/layout.h"
 #include "train/run.h"
 #include "train/step_metrics.h"
 #include "train/throughput.h"
@@ -376,7 +377,8 @@ TEST(FieldFailures, OtherRanksGoOnWithTheNextSamples) {
     config.run.output_dir = folder / name;
     config.training.train_iters = steps;
     comm::run_threads(at.ranks(), [&](comm::World& world) {
-      train::run(on(config, at), {}, {.allow_changes = true}, world);
+      const RunConfig c = on(config, at);
+      train::run(c, {}, {.allow_changes = true}, comm::Mesh(world, train::mesh_shape(c, world.size())));
     });
     const std::string metrics = read_file(config.run.folder() + "/metrics.jsonl");
     const double rate = numbers(metrics, "tokens per second").back();

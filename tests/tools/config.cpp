@@ -143,12 +143,13 @@ TEST(Plan, TellsWhatARankOfSeveralHoldsAndSends) {
 
 // The same numbers as of one layout alone.
 TEST(Plan, PutsLayoutsSideBySide) {
-  const std::string list = "pp=2;pp=2,ep=2,dp=2,mbs=1,schedule=zero_bubble";
+  const std::string list = "pp=2;pp=2,ep=2,dp=2,mbs=1,schedule=zero_bubble;dp=4096";
   const Outcome text = Workplace().strata({"plan", kTiny, "--layouts", list});
   EXPECT_EQ(text.status, 0) << text.err;
-  EXPECT_EQ(std::count(text.out.begin(), text.out.end(), '\n'), 1 + 2 + 3) << text.out;
+  EXPECT_EQ(std::count(text.out.begin(), text.out.end(), '\n'), 1 + 3 + 3) << text.out;
   auto j = nlohmann::json::parse(Workplace().strata({"plan", kTiny, "--layouts", list, "--json"}).out);
-  ASSERT_EQ(j.at("layouts").size(), 2u);
+  ASSERT_EQ(j.at("layouts").size(), 3u);
+  EXPECT_EQ(j.at("layouts")[2].at("ranks"), 4096);
   auto second = j.at("layouts")[1];
   EXPECT_EQ(second.at("layout"), "pp=2,ep=2,dp=2,mbs=1,schedule=zero_bubble");
   second.erase("layout");

@@ -4,11 +4,13 @@
 
 #include <cmath>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
-#include "mpirun.h"
+#include "mpirun_test.h"
 
 namespace strata::test {
 namespace {

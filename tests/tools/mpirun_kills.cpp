@@ -1,12 +1,15 @@
 // One rank of a run of four is killed, at any moment. STRATA_TEST_RANK_KILLS says how often (default 20).
 #include <algorithm>
+#include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <random>
+#include <thread>
 
-#include "mpirun.h"
+#include "mpirun_test.h"
 
 namespace strata::test {
 namespace {

@@ -1,10 +1,13 @@
 // One rank of two that mpirun started, picked out by its process: it never starts, it stands still, or it
 // alone is told to stop.
+#include <chrono>
 #include <csignal>
 #include <fstream>
+#include <functional>
 #include <sstream>
+#include <thread>
 
-#include "mpirun.h"
+#include "mpirun_test.h"
 
 namespace strata::test {
 namespace {

@@ -125,7 +125,7 @@ TEST(VerifyLayout, WrongLayoutsAreToldWhatIsValid) {
       {"pp=two", "pp is \"two\", expected is a whole number from 1"},
       {"dp=0", "dp is \"0\", expected is a whole number from 1"},
       {"pp=1,pp=2", "pp is given twice"},
-      {"dp=1025", "it has 1025 ranks, at most 1024 run as threads"},
+      {"dp=1025", "it has 1025 ranks, at most 1024 are allowed"},
       {"", "\"\" is no KEY=VALUE"},
   };
   for (const auto& [layout, why] : wrong) {

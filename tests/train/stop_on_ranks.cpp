@@ -10,6 +10,7 @@
 #include "base/json_value.h"
 #include "data/megatron_writer.h"
 #include "support/temp_folder.h"
+#include "train/layout.h"
 #include "train/progress.h"
 #include "train/run.h"
 #include "train/stop.h"
@@ -54,7 +55,8 @@ class StopOnRanks : public ::testing::Test {
     const train::RunConfig c = config(name, more);
     comm::run_threads(kRanks, [&](comm::World& world) {
       omp_set_num_threads(1);
-      train::run(c, {}, {.faults = train::parse_faults(faults, world.rank())}, world);
+      train::run(c, {}, {.faults = train::parse_faults(faults, world.rank())},
+                 comm::Mesh(world, train::mesh_shape(c, world.size())));
     });
   }
 
