@@ -61,13 +61,6 @@ void expect_same_logits(const model::ModelConfig& config, std::int64_t length, c
         << "prompt of " << cuts[0] << ", then " << cuts.back();
 }
 
-void use_gqa(model::ModelConfig& c, std::int64_t heads, std::int64_t key_heads, std::int64_t dim) {
-  c.attention = model::Attention::Gqa;
-  c.num_attention_heads = heads;
-  c.num_key_value_heads = key_heads;
-  c.head_dim = dim;
-}
-
 void use_dense(model::ModelConfig& c) {
   c.n_routed_experts = 0;
   c.seq_aux_loss_coef = c.router_z_loss_coef = 0;

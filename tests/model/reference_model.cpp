@@ -27,13 +27,6 @@ residual::Config residual_of(residual::Type type, std::optional<std::int64_t> bl
   return r;
 }
 
-void use_gqa(model::ModelConfig& c, std::int64_t heads, std::int64_t kv, std::int64_t dim) {
-  c.attention = model::Attention::Gqa;
-  c.num_attention_heads = heads;
-  c.num_key_value_heads = kv;
-  c.head_dim = dim;
-}
-
 std::vector<OddModel> odd_models() {
   using residual::Type;
   return {

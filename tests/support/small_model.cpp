@@ -137,6 +137,13 @@ model::ModelConfig small_config(const residual::Config& residual) {
   return c;
 }
 
+void use_gqa(model::ModelConfig& config, std::int64_t heads, std::int64_t key_heads, std::int64_t dim) {
+  config.attention = model::Attention::Gqa;
+  config.num_attention_heads = heads;
+  config.num_key_value_heads = key_heads;
+  config.head_dim = dim;
+}
+
 HostBatch small_batch(const model::ModelConfig& config, std::int64_t rows, std::int64_t length,
                       std::uint64_t seed, bool documents) {
   const Philox random(seed, "batch");

@@ -22,6 +22,7 @@ std::vector<Variant> residual_variants();
 
 // MLA, MoE after the first layer, four layers; odd widths.
 model::ModelConfig small_config(const residual::Config& residual);
+void use_gqa(model::ModelConfig& config, std::int64_t heads, std::int64_t key_heads, std::int64_t dim);
 
 // Random tokens, some labels not counted, the rows split into documents.
 HostBatch small_batch(const model::ModelConfig& config, std::int64_t rows, std::int64_t length,

@@ -13,8 +13,6 @@ namespace {
 using Json = nlohmann::json;
 using Words = std::vector<std::string>;
 
-const std::string kTiny = STRATA_SOURCE_DIR "/configs/tiny.json";
-
 class Bench : public ::testing::Test {
  protected:
   Json strata(Words words) const {
@@ -24,7 +22,7 @@ class Bench : public ::testing::Test {
     return Json::parse(o.out, nullptr, false);
   }
   double planned_flops(const std::string& recompute) const {
-    const Json plan = strata({"plan", kTiny, "--set", "recompute.granularity=" + recompute});
+    const Json plan = strata({"plan", tiny_config(), "--set", "recompute.granularity=" + recompute});
     double sum = 0;
     for (const char* part : {"forward", "backward"})
       sum += plan["flops_per_token"][part]["total"].get<double>();
@@ -42,7 +40,7 @@ class Bench : public ::testing::Test {
 };
 
 TEST_F(Bench, StepsAreSplitByJobAndPhase) {
-  const Json runs = strata({"bench", "step", kTiny, "--residual", "vanilla,msar", "--precision",
+  const Json runs = strata({"bench", "step", tiny_config(), "--residual", "vanilla,msar", "--precision",
                             "float32,bfloat16", "--steps", "2"});
   ASSERT_EQ(runs.size(), 4u);
   std::set<std::string> kinds;
@@ -68,8 +66,8 @@ TEST_F(Bench, StepsAreSplitByJobAndPhase) {
 
 TEST_F(Bench, RecomputeIsAPhaseOfItsOwn) {
   for (const std::string recompute : {"none", "full"}) {
-    const Json run =
-        strata({"bench", "step", kTiny, "--steps", "1", "--set", "recompute.granularity=" + recompute})[0];
+    const Json run = strata(
+        {"bench", "step", tiny_config(), "--steps", "1", "--set", "recompute.granularity=" + recompute})[0];
     const double planned = planned_flops(recompute), again = flops_in(run["jobs"], "recompute");
     EXPECT_EQ(run["flops"], planned);
     EXPECT_EQ(flops_in(run["jobs"], "") - again, planned);
@@ -78,7 +76,7 @@ TEST_F(Bench, RecomputeIsAPhaseOfItsOwn) {
 }
 
 TEST_F(Bench, OpsHaveARowForEachSize) {
-  const Json ops = strata({"bench", "ops", kTiny, "--steps", "1"});
+  const Json ops = strata({"bench", "ops", tiny_config(), "--steps", "1"});
   std::set<std::string> rows;
   for (const Json& job : ops["jobs"]) {
     const Json key{job["job"], job["phase"], job["call_flops"], job["call_bytes"]};
@@ -95,12 +93,12 @@ TEST_F(Bench, OpsHaveARowForEachSize) {
 
 TEST_F(Bench, ComparesStepByStep) {
   place.write("long.json", [&] {
-    std::ifstream file(kTiny);
+    std::ifstream file(tiny_config());
     Json config = Json::parse(file);
     config["training"]["seq_length"] = 4 * config["training"]["seq_length"].get<int>();
     return config.dump();
   }());
-  const Json c = strata({"bench", "compare", "long.json", kTiny, "--steps", "3"});
+  const Json c = strata({"bench", "compare", "long.json", tiny_config(), "--steps", "3"});
   EXPECT_EQ(c["a"]["config"], "long.json");
   ASSERT_EQ(c["a"]["seconds"].size(), 3u);
   std::vector<double> ratios;
@@ -113,11 +111,11 @@ TEST_F(Bench, ComparesStepByStep) {
 }
 
 TEST_F(Bench, TablesForPeople) {
-  const Outcome step = place.strata({"bench", "step", kTiny, "--steps", "1"});
+  const Outcome step = place.strata({"bench", "step", tiny_config(), "--steps", "1"});
   EXPECT_EQ(step.status, 0) << step.err;
   for (const char* word : {" threads; roofs: ", "msar float32: ", "of the gemm peak", "  gemm ", "of roof"})
     EXPECT_NE(step.out.find(word), std::string::npos) << word << "\n" << step.out;
-  const Outcome compare = place.strata({"bench", "compare", kTiny, kTiny, "--steps", "1"});
+  const Outcome compare = place.strata({"bench", "compare", tiny_config(), tiny_config(), "--steps", "1"});
   EXPECT_NE(compare.out.find("A / B, step by step in turns: median "), std::string::npos) << compare.out;
 }
 
@@ -128,11 +126,11 @@ TEST_F(Bench, WrongUsage) {
     EXPECT_EQ(o.out, "");
     EXPECT_NE(o.err.find(sentence), std::string::npos) << o.err;
   };
-  says({"bench", "step", kTiny, "--residual", "vanilla,mch"},
+  says({"bench", "step", tiny_config(), "--residual", "vanilla,mch"},
        "--residual is \"mch\", allowed is \"vanilla\"");
-  says({"bench", "step", kTiny, "--precision", "float16"}, "precision.compute is \"float16\"");
-  says({"bench", "step", kTiny, "--steps", "0"}, "--steps");
-  says({"bench", "compare", kTiny}, "OTHER is required");
+  says({"bench", "step", tiny_config(), "--precision", "float16"}, "precision.compute is \"float16\"");
+  says({"bench", "step", tiny_config(), "--steps", "0"}, "--steps");
+  says({"bench", "compare", tiny_config()}, "OTHER is required");
   says({"bench", "ops"}, "CONFIG is required");
   says({"bench"}, "bench");
 }

@@ -8,7 +8,6 @@
 namespace strata::test {
 namespace {
 
-const std::string kTiny = STRATA_SOURCE_DIR "/configs/tiny.json";
 const std::string kSmall = STRATA_SOURCE_DIR "/configs/small.json";
 
 // The line of a table that begins with this word, with single spaces.
@@ -25,7 +24,7 @@ std::string line_of(const std::string& table, const std::string& word) {
 
 TEST(ConfigCommand, PrintsEachValueWithItsOrigin) {
   const Outcome o =
-      Workplace().strata({"config", kTiny, "--set", "optimizer.lr=1e-3", "--set", "run.name=x y"});
+      Workplace().strata({"config", tiny_config(), "--set", "optimizer.lr=1e-3", "--set", "run.name=x y"});
   EXPECT_EQ(o.status, 0);
   EXPECT_EQ(line_of(o.out, "optimizer.lr"), "optimizer.lr 0.001 command line");
   EXPECT_EQ(line_of(o.out, "run.name"), "run.name \"x y\" command line");
@@ -36,7 +35,7 @@ TEST(ConfigCommand, PrintsEachValueWithItsOrigin) {
 
 TEST(ConfigCommand, JsonLoadsBackToItself) {
   const Workplace place;
-  const Outcome first = place.strata({"config", kTiny, "--json", "--set", "training.seq_length=40"});
+  const Outcome first = place.strata({"config", tiny_config(), "--json", "--set", "training.seq_length=40"});
   EXPECT_EQ(first.status, 0);
   EXPECT_EQ(nlohmann::json::parse(first.out).at("training").at("seq_length"), 40);
   place.write("again.json", first.out);
@@ -47,7 +46,7 @@ TEST(ConfigCommand, ReferenceListsEveryKeyOfTheResolvedConfig) {
   const Workplace place;
   const Outcome reference = place.strata({"config", "--reference"});
   EXPECT_EQ(reference.status, 0);
-  std::istringstream lines(place.strata({"config", kTiny}).out);
+  std::istringstream lines(place.strata({"config", tiny_config()}).out);
   int keys = 0;
   for (std::string path; lines >> path; ++keys) {
     EXPECT_NE(line_of(reference.out, path), "") << path;
@@ -100,7 +99,7 @@ TEST(Plan, GroupsAndVariantsAddUp) {
 }
 
 TEST(Plan, TellsWhatARankOfSeveralHoldsAndSends) {
-  const std::vector<std::string> words{"plan",    kTiny,
+  const std::vector<std::string> words{"plan",    tiny_config(),
                                        "--set",   "parallel.pipeline_model_parallel_size=2",
                                        "--set",   "parallel.expert_model_parallel_size=2",
                                        "--set",   "training.micro_batch_size=1",
@@ -132,9 +131,10 @@ TEST(Plan, TellsWhatARankOfSeveralHoldsAndSends) {
   // b_0 and the block that ends there, in float32.
   EXPECT_EQ(j.at("cuts"), nlohmann::json::parse(R"([{"stage": 1, "from": 0, "to": 1, "forward_bytes": 4096,
                                                      "backward_bytes": 4096}])"));
-  EXPECT_FALSE(nlohmann::json::parse(Workplace().strata({"plan", kTiny, "--json"}).out).contains("layout"));
-  const Outcome wrong =
-      Workplace().strata({"plan", kTiny, "--world", "3", "--set", "parallel.pipeline_model_parallel_size=2"});
+  EXPECT_FALSE(
+      nlohmann::json::parse(Workplace().strata({"plan", tiny_config(), "--json"}).out).contains("layout"));
+  const Outcome wrong = Workplace().strata(
+      {"plan", tiny_config(), "--world", "3", "--set", "parallel.pipeline_model_parallel_size=2"});
   EXPECT_EQ(wrong.status, 2);
   EXPECT_EQ(wrong.err,
             "strata: plan: --world is 3, allowed is a multiple of 2: parallel.pipeline_model_parallel_size 2 "
@@ -144,28 +144,29 @@ TEST(Plan, TellsWhatARankOfSeveralHoldsAndSends) {
 // The same numbers as of one layout alone.
 TEST(Plan, PutsLayoutsSideBySide) {
   const std::string list = "pp=2;pp=2,ep=2,dp=2,mbs=1,schedule=zero_bubble;dp=4096";
-  const Outcome text = Workplace().strata({"plan", kTiny, "--layouts", list});
+  const Outcome text = Workplace().strata({"plan", tiny_config(), "--layouts", list});
   EXPECT_EQ(text.status, 0) << text.err;
   EXPECT_EQ(std::count(text.out.begin(), text.out.end(), '\n'), 1 + 3 + 3) << text.out;
-  auto j = nlohmann::json::parse(Workplace().strata({"plan", kTiny, "--layouts", list, "--json"}).out);
+  auto j =
+      nlohmann::json::parse(Workplace().strata({"plan", tiny_config(), "--layouts", list, "--json"}).out);
   ASSERT_EQ(j.at("layouts").size(), 3u);
   EXPECT_EQ(j.at("layouts")[2].at("ranks"), 4096);
   auto second = j.at("layouts")[1];
   EXPECT_EQ(second.at("layout"), "pp=2,ep=2,dp=2,mbs=1,schedule=zero_bubble");
   second.erase("layout");
   const Outcome alone = Workplace().strata(
-      {"plan", kTiny, "--world", "4", "--json", "--set", "parallel.pipeline_model_parallel_size=2", "--set",
-       "parallel.expert_model_parallel_size=2", "--set", "parallel.pipeline_schedule=zero_bubble", "--set",
-       "training.micro_batch_size=1"});
+      {"plan", tiny_config(), "--world", "4", "--json", "--set", "parallel.pipeline_model_parallel_size=2",
+       "--set", "parallel.expert_model_parallel_size=2", "--set", "parallel.pipeline_schedule=zero_bubble",
+       "--set", "training.micro_batch_size=1"});
   EXPECT_EQ(second, nlohmann::json::parse(alone.out).at("layout"));
-  const Outcome wrong = Workplace().strata({"plan", kTiny, "--layouts", "pp=2;ep=3"});
+  const Outcome wrong = Workplace().strata({"plan", tiny_config(), "--layouts", "pp=2;ep=3"});
   EXPECT_EQ(wrong.status, 2);
   EXPECT_NE(wrong.err.find("--layouts \"ep=3\": "), std::string::npos) << wrong.err;
 }
 
 TEST(Plan, KeepsTheConfiguredVariantAndCountsMultiTokenPrediction) {
   const auto j = nlohmann::json::parse(
-      Workplace().strata({"plan", kTiny, "--json", "--set", "model.num_nextn_predict_layers=1"}).out);
+      Workplace().strata({"plan", tiny_config(), "--json", "--set", "model.num_nextn_predict_layers=1"}).out);
   EXPECT_EQ(j.at("variants").at("msar").at("parameters"), j.at("parameters"));
   EXPECT_EQ(j.at("groups").at("head"), 0) << "the head is tied to the embedding";
   // Four norms and two of the block (d 16), latent norm 8, eh_proj, attention, router, four experts and a

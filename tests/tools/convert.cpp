@@ -22,7 +22,7 @@ class Convert : public ::testing::Test {
   }
   // The tiny model without residual machinery, in float64.
   Outcome train(const std::string& folder, const Words& settings, const Words& more = {}) const {
-    Words words{"train", STRATA_SOURCE_DIR "/configs/tiny.json", "--set", "run.output_dir=" + folder};
+    Words words{"train", tiny_config(), "--set", "run.output_dir=" + folder};
     for (const char* setting :
          {"data.train=[{\"path\":\"text\"}]", "data.validation={}", "model.residual={\"type\":\"vanilla\"}",
           "precision.compute=float64", "model.rms_norm_eps=1e-20", "router.bias_update_speed=0",

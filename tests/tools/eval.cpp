@@ -11,7 +11,6 @@ namespace {
 using Json = nlohmann::json;
 using Words = std::vector<std::string>;
 
-const std::string kTiny = STRATA_SOURCE_DIR "/configs/tiny.json";
 constexpr const char* kSets = R"(data.validation={"other": {"path": "other"}, "more": {"path": "more"}})";
 
 class Eval : public ::testing::Test {
@@ -25,7 +24,7 @@ class Eval : public ::testing::Test {
   }
 
   Outcome train(const Words& settings) const {
-    Words words{"train", kTiny};
+    Words words{"train", tiny_config()};
     for (const std::string setting : {R"(data.train=[{"path": "text"}])", kSets, "training.train_iters=3"})
       words.insert(words.end(), {"--set", setting});
     for (const std::string& setting : settings) words.insert(words.end(), {"--set", setting});
@@ -134,7 +133,7 @@ TEST_F(Eval, RefusesWhatItCannotEvaluate) {
   const Wrong all[] = {
       {{}, "eval: --checkpoint, or --config and --weights, is required"},
       {{"--checkpoint", "none", "--data", "a=other"}, "none: no such folder"},
-      {{"--config", kTiny, "--weights", "none.safetensors", "--data", "a=other"},
+      {{"--config", tiny_config(), "--weights", "none.safetensors", "--data", "a=other"},
        "cannot read none.safetensors: no such file"},
       {{"--checkpoint", "runs/tiny"},
        "nothing to evaluate on: --data NAME=PREFIX, or data.validation, names token files"},

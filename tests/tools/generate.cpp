@@ -24,7 +24,7 @@ class Generate : public ::testing::Test {
  protected:
   void SetUp() override {
     load_config(
-        config, STRATA_SOURCE_DIR "/configs/tiny.json",
+        config, tiny_config(),
         {"precision.compute=float64", "model.tie_word_embeddings=false", "model.initializer_range=0.3"});
     place.write("c.json", config_json(config));
     stage = std::make_unique<model::Stage>(config.model,

@@ -22,7 +22,7 @@ class Kill : public ::testing::Test {
   }
 
   std::vector<std::string> words(const std::string& folder) const {
-    return {"train", STRATA_SOURCE_DIR "/configs/tiny.json",
+    return {"train", tiny_config(),
             "--set", "data.train=[{\"path\":\"text\"}]",
             "--set", "training.train_iters=60",
             "--set", "checkpoint.save_interval=1",

@@ -18,7 +18,7 @@ MpirunTest::MpirunTest(int lines) {
 }
 
 Words MpirunTest::settings(const std::string& folder, const Words& more) {
-  Words words{"train", STRATA_SOURCE_DIR "/configs/tiny.json"};
+  Words words{"train", tiny_config()};
   Words all{"data.train=[{\"path\":\"text\"}]",
             "data.validation={\"held_out\":{\"path\":\"text\"}}",
             "training.train_iters=6",

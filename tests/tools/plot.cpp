@@ -253,11 +253,11 @@ TEST_F(Plot, TrainedRunFromItsFolderWithEventFilesOfBothParts) {
   place.write("text.txt", sample_text(900));
   ASSERT_EQ(place.strata({"prepare", "text.txt", "--output", "text"}).status, 0);
   const auto train = [&](const char* iterations) {
-    return place.strata({"train", STRATA_SOURCE_DIR "/configs/tiny.json", "--override", "--set",
-                         R"(data.train=[{"path": "text"}])", "--set",
-                         R"(data.validation={"set": {"path": "text"}})", "--set", "training.eval_iters=1",
-                         "--set", "logging.tensorboard_dir=events", "--set", "logging.jsonl=log/curves.jsonl",
-                         "--set", std::string("training.train_iters=") + iterations});
+    return place.strata({"train", tiny_config(), "--override", "--set", R"(data.train=[{"path": "text"}])",
+                         "--set", R"(data.validation={"set": {"path": "text"}})", "--set",
+                         "training.eval_iters=1", "--set", "logging.tensorboard_dir=events", "--set",
+                         "logging.jsonl=log/curves.jsonl", "--set",
+                         std::string("training.train_iters=") + iterations});
   };
   for (const char* iterations : {"3", "5"}) ASSERT_EQ(train(iterations).status, 0);
   EXPECT_EQ(names_in(place.path("runs/tiny/events")).size(), 2u);

@@ -35,7 +35,7 @@ class Resume : public ::testing::Test {
   // Ten steps of the tiny configuration into runs/FOLDER, a checkpoint every second step, unless `more` says
   // otherwise.
   Outcome train(const std::string& folder, std::vector<std::string> more = {}) const {
-    std::vector<std::string> words{"train", STRATA_SOURCE_DIR "/configs/tiny.json"};
+    std::vector<std::string> words{"train", tiny_config()};
     for (const char* setting :
          {"data.train=[{\"path\":\"text\"}]", "training.train_iters=10", "checkpoint.save_interval=2",
           "checkpoint.most_recent_k=0", "data.validation={\"other\":{\"path\":\"other\"}}",

@@ -10,8 +10,6 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-const std::string kTiny = STRATA_SOURCE_DIR "/configs/tiny.json";
-
 Outcome schedule(Words options) {
   const Workplace place;
   options.insert(options.begin(), "schedule");
@@ -65,7 +63,7 @@ TEST(ScheduleCommand, PrintsTheGrid) {
 
 // Four sequences in micro-batches of one: two for each of two data-parallel ranks.
 TEST(ScheduleCommand, TakesAConfiguration) {
-  const Words config{kTiny, "--set", "training.micro_batch_size=1", "--set",
+  const Words config{tiny_config(), "--set", "training.micro_batch_size=1", "--set",
                      "parallel.pipeline_model_parallel_size=2"};
   const Words options{"--schedule", "1f1b", "--pipeline", "2", "--micro-batches"};
   const auto with = [](Words words, const Words& more) {
@@ -137,10 +135,10 @@ const Wrong kWrong[] = {
     {{"--schedule", "1f1b", "--pipeline", "2", "--micro-batches", "3", "--micro-batch", "2"},
      "schedule: --micro-batch is not an option, nearest is --micro-batches, there are --help, --set, "
      "--world, --schedule, --pipeline, --virtual, --micro-batches, --json"},
-    {{kTiny, "--schedule", "1f1b"}, "schedule: CONFIG excludes --schedule"},
+    {{tiny_config(), "--schedule", "1f1b"}, "schedule: CONFIG excludes --schedule"},
     {{"--world", "2", "--schedule", "1f1b", "--pipeline", "2", "--micro-batches", "3"},
      "schedule: --world requires CONFIG"},
-    {{kTiny, "--world", "3", "--set", "parallel.expert_model_parallel_size=2"},
+    {{tiny_config(), "--world", "3", "--set", "parallel.expert_model_parallel_size=2"},
      "schedule: --world is 3, allowed is a multiple of 2: parallel.pipeline_model_parallel_size 1 times "
      "expert_model_parallel_size 2"},
 };

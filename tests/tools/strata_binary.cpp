@@ -88,6 +88,8 @@ std::string without_times(const std::string& log) {
   return out;
 }
 
+std::string tiny_config() { return STRATA_SOURCE_DIR "/configs/tiny.json"; }
+
 std::string sample_text(int words) {
   const std::vector<std::string> vocabulary{"the", "cat",   "sat",  "on",  "a",
                                             "mat", "while", "dogs", "ran", "uphill"};

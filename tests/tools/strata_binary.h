@@ -35,6 +35,8 @@ class Workplace {
 
 // Info and debug lines without the time of day before them.
 std::string without_times(const std::string& log);
+// The path of configs/tiny.json: MSAR, two layers.
+std::string tiny_config();
 // `words` of a small vocabulary in a fixed irregular order, one space between.
 std::string sample_text(int words);
 

@@ -20,8 +20,7 @@ class Train : public ::testing::Test {
   }
 
   Outcome train(std::vector<std::string> more) const {
-    std::vector<std::string> words{"train", STRATA_SOURCE_DIR "/configs/tiny.json", "--set",
-                                   R"(data.train=[{"path": "text"}])"};
+    std::vector<std::string> words{"train", tiny_config(), "--set", R"(data.train=[{"path": "text"}])"};
     words.insert(words.end(), more.begin(), more.end());
     return place.strata(words);
   }

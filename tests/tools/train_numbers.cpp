@@ -28,7 +28,7 @@ class TrainNumbers : public ::testing::Test {
   // The metrics of a run, without its times.
   std::vector<Json> train(const std::string& folder, const std::vector<std::string>& settings,
                           const std::string& data = "text") const {
-    std::vector<std::string> words{"train", STRATA_SOURCE_DIR "/configs/tiny.json",
+    std::vector<std::string> words{"train", tiny_config(),
                                    "--set", "data.train=[{\"path\":\"" + data + "\"}]",
                                    "--set", "run.output_dir=" + folder};
     for (const std::string& setting : settings) words.insert(words.end(), {"--set", setting});

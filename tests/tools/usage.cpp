@@ -6,8 +6,6 @@
 namespace strata::test {
 namespace {
 
-const std::string kTiny = STRATA_SOURCE_DIR "/configs/tiny.json";
-
 TEST(Usage, VersionAndHelpGoToStdout) {
   const Workplace place;
   const Outcome version = place.strata({"--version"});
@@ -140,7 +138,7 @@ const WrongUsage kWrong[] = {
 
 TEST(Usage, WrongUsageIsToldInOneSentence) {
   const Workplace place;
-  std::filesystem::copy_file(kTiny, place.path("tiny.json"));
+  std::filesystem::copy_file(tiny_config(), place.path("tiny.json"));
   std::filesystem::create_directory(place.path("folder"));
   place.write("bad.json", "{");
   place.write("short.txt", "0123456789");

@@ -12,10 +12,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-const std::string kTiny = STRATA_SOURCE_DIR "/configs/tiny.json";  // MSAR
-
 Outcome verify(const std::string& layouts, std::vector<std::string> more = {}) {
-  more.insert(more.begin(), {"verify-layout", kTiny, "--layouts", layouts});
+  more.insert(more.begin(), {"verify-layout", tiny_config(), "--layouts", layouts});
   return Workplace().strata(more);
 }
 
@@ -100,8 +98,8 @@ TEST(VerifyLayout, TakesTheData) {
   const Workplace place;
   place.write("text.txt", sample_text(400));
   ASSERT_EQ(place.strata({"prepare", "text.txt", "--output", "text"}).status, 0);
-  const Outcome o = place.strata({"verify-layout", kTiny, "--layouts", "dp=2", "--steps", "1", "--set",
-                                  R"(data.train=[{"path": "text"}])"});
+  const Outcome o = place.strata({"verify-layout", tiny_config(), "--layouts", "dp=2", "--steps", "1",
+                                  "--set", R"(data.train=[{"path": "text"}])"});
   EXPECT_EQ(o.status, 0) << o.err;
   EXPECT_TRUE(o.out.starts_with("1 steps of 4 x 32 tokens (data.train), ")) << o.out;
 }
@@ -134,7 +132,7 @@ TEST(VerifyLayout, WrongLayoutsAreToldWhatIsValid) {
     EXPECT_EQ(o.err, std::string("strata: --layouts \"") + layout + "\": " + why + kValid + "\n");
     EXPECT_EQ(o.out, "");
   }
-  const Outcome none = Workplace().strata({"verify-layout", kTiny});
+  const Outcome none = Workplace().strata({"verify-layout", tiny_config()});
   EXPECT_EQ(none.status, 2);
   EXPECT_EQ(none.err, "strata: verify-layout: --layouts is required\n");
 }

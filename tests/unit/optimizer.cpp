@@ -16,13 +16,13 @@ namespace {
 
 using reference::Array;
 
-constexpr std::int64_t kCount = 20011;  // more than one chunk
-constexpr double kScale = 0.37;         // of the gradient, by clipping
+constexpr std::int64_t kWeights = 20011;  // more than one chunk
+constexpr double kScale = 0.37;           // of the gradient, by clipping
 
 Array random(std::string_view name, double scale) {
-  Array a({kCount});
+  Array a({kWeights});
   const Philox numbers(11, name);
-  for (std::int64_t i = 0; i < kCount; ++i) a.data[i] = double(float(scale * numbers.normal(i)));
+  for (std::int64_t i = 0; i < kWeights; ++i) a.data[i] = double(float(scale * numbers.normal(i)));
   return a;
 }
 
@@ -34,10 +34,10 @@ Array scaled(Array a, double factor) {
 // Master, gradient and the copy that kernels read; the copy exists beside float32 masters only.
 struct Bucket {
   explicit Bucket(DType type) : device(device_options()), master(upload(device, random("w", 1), type)) {
-    if (type == DType::Float32) value = Tensor(device, {kCount}, DType::BFloat16);
+    if (type == DType::Float32) value = Tensor(device, {kWeights}, DType::BFloat16);
   }
   Tensor zeros() {
-    const Tensor t(device, {kCount}, master.dtype());
+    const Tensor t(device, {kWeights}, master.dtype());
     device.compute().run(kernels::Fill{.y = t, .value = 0});
     return t;
   }
@@ -60,7 +60,7 @@ struct Bucket {
 void check_adamw(DType type, double weight_decay) {
   Bucket bucket(type);
   const Tensor m = bucket.zeros(), v = bucket.zeros();
-  Array weight = random("w", 1), first({kCount}), second({kCount});
+  Array weight = random("w", 1), first({kWeights}), second({kWeights});
   const reference::AdamWSpec spec{
       .lr = 3e-2, .beta1 = 0.8, .beta2 = 0.97, .eps = 1e-6, .weight_decay = weight_decay};
   for (int step = 1; step <= 3; ++step) {
@@ -89,7 +89,7 @@ void check_adamw(DType type, double weight_decay) {
 void check_sgd(DType type, double momentum) {
   Bucket bucket(type);
   const Tensor buffer = momentum != 0 ? bucket.zeros() : Tensor();
-  Array weight = random("w", 1), expected_buffer({kCount});
+  Array weight = random("w", 1), expected_buffer({kWeights});
   const reference::SgdSpec spec{.lr = 0.1, .momentum = momentum, .weight_decay = 0.3};
   for (int step = 1; step <= 3; ++step) {
     const Array grad = random("gradient" + std::to_string(step), 1);
