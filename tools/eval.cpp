@@ -67,7 +67,7 @@ std::vector<Result> evaluate_all(const train::ModelSource& source, std::optional
     all.push_back({set.name(), set.path(), set.windows(),
                    *train::evaluate(trainer, set, windows, rows, [] { return true; })});
   }
-  if (mesh.world().rank() == 0) log::info(train::memory_line(device));
+  if (mesh.world().rank() == 0) log::info(train::memory_line(device, mesh));
   return all;
 }
 

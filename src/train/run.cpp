@@ -79,10 +79,10 @@ class Run {
     resumed_ = progress_.step;
   }
 
-  void start(const std::optional<checkpoint::Opened>& from) {
+  void start(const std::optional<checkpoint::Opened>& from, const MemoryOutlook& memory) {
     if (!folder_) return;
     report_.emplace(trainer_, *folder_, progress_.step);
-    report_->introduce(data_.train);
+    report_->introduce(data_.train, memory);
     if (from) log::info(concat("goes on behind step ", progress_.step, ", from ", from->folder()));
   }
 
@@ -242,6 +242,8 @@ void run(const RunConfig& config, const std::vector<ValueOrigin>& origins, const
     });
   std::optional<ModelSource> source;
   if (!from) source = open_first_weights(config, store, options.overwrite);
+  const MemoryOutlook memory = memory_outlook(config, mesh, device::host_memory_left());
+  for (const std::string& line : memory.too_much) log::warn(line);
   Run r(config, origins, options.faults, mesh, std::move(data), folder ? &*folder : nullptr, store, stop);
   if (source) r.load(*source);
   if (from) r.take_up(*from);
@@ -250,7 +252,7 @@ void run(const RunConfig& config, const std::vector<ValueOrigin>& origins, const
   // Only now, with all memory at hand, is anything of an earlier run given up.
   if (first && options.overwrite) store.remove_all();
   if (first) folder->describe(config, origins);
-  r.start(from);
+  r.start(from, memory);
   r.train();
   r.conclude();
 }

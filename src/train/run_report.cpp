@@ -15,8 +15,8 @@ RunReport::RunReport(Trainer& trainer, const RunFolder& folder, std::int64_t ste
   if (config_.logging.tensorboard_dir) events_.emplace(folder.inside(*config_.logging.tensorboard_dir), step);
 }
 
-void RunReport::introduce(const data::TrainingData& data) const {
-  for (const std::string& line : introduction(config_, trainer_, data)) log::info(line);
+void RunReport::introduce(const data::TrainingData& data, const MemoryOutlook& memory) const {
+  for (const std::string& line : introduction(config_, trainer_, data, memory)) log::info(line);
   log::info("speed: " + throughput_.text());
 }
 
@@ -72,7 +72,7 @@ void RunReport::conclude(const Progress& progress, bool nothing_was_left, const 
   else
     log::info(concat(nothing_was_left ? "nothing is left to do: " : "", steps, " steps done, saved in ",
                      folder, skipped));
-  log::info(memory_line(trainer_.device()));
+  log::info(memory_line(trainer_.device(), trainer_.mesh()));
   for (const auto& [why, count] : trainer_.device().read_backs())
     log::debug(concat("read back ", count, " times: ", why));
 }

@@ -6,6 +6,7 @@
 #include "data/dataset.h"
 #include "train/evaluate.h"
 #include "train/event_file.h"
+#include "train/memory_outlook.h"
 #include "train/metrics.h"
 #include "train/progress.h"
 #include "train/run_folder.h"
@@ -19,7 +20,7 @@ class RunReport {
   RunReport(Trainer& trainer, const RunFolder& folder, std::int64_t step);
 
   // What is about to run.
-  void introduce(const data::TrainingData& data) const;
+  void introduce(const data::TrainingData& data, const MemoryOutlook& memory) const;
   // A step that took so many seconds; `left` of them are expected until the end. more: further metrics.
   void step(const StepResult& r, const Progress& progress, const Metrics& more, double seconds, double left);
   void evaluation(std::int64_t step, const std::string& set, const Evaluation& e);

@@ -45,7 +45,7 @@ std::string layout_line(const RunConfig& config, Trainer& trainer) {
 }  // namespace
 
 std::vector<std::string> introduction(const RunConfig& config, Trainer& trainer,
-                                      const data::TrainingData& data) {
+                                      const data::TrainingData& data, const MemoryOutlook& memory) {
   const TrainingSection& t = config.training;
   const double tokens = double(t.iterations()) * double(t.batch_size()) * double(t.seq_length);
   std::vector<std::string> lines{
@@ -53,11 +53,11 @@ std::vector<std::string> introduction(const RunConfig& config, Trainer& trainer,
              " threads, seed ", config.run.seed),
       concat("model: ", format("%.2fM", double(model_parameters(config.model)) / 1e6),
              " parameters, residual ", name_of(config.model.residual.type), ", ",
-             name_of(config.precision.compute), ", ", megabytes(trainer.device().memory().total().now),
-             " before the first step", trainer.mesh().shape().world() > 1 ? " on rank 0" : ""),
+             name_of(config.precision.compute)),
       concat("data: ", data.tokens(), " tokens; ", t.iterations(), " steps of ", t.batch_size(), " x ",
              t.seq_length, " tokens, ", format("%.0f tokens in all", tokens))};
   if (trainer.mesh().shape().world() > 1) lines.push_back(layout_line(config, trainer));
+  lines.push_back(memory.planned);
   for (const data::PlannedSource& s : data.plan())
     lines.push_back(concat("data: ", s.path, " (", name_of(s.format), "): ", s.tokens, " tokens, ",
                            s.documents, s.documents == 1 ? " document; " : " documents; ", s.samples,
@@ -73,8 +73,10 @@ std::string progress_line(const StepResult& r, std::int64_t steps, double tokens
                 duration(left).c_str());
 }
 
-std::string memory_line(device::Device& device) {
-  std::string use = "peak memory: " + megabytes(device.memory().total().peak);
+std::string memory_line(device::Device& device, const comm::Mesh& mesh) {
+  const bool alone = mesh.shape().world() == 1;
+  std::string use = concat("peak memory", alone ? "" : concat(" of rank ", mesh.world().rank()), ": ") +
+                    megabytes(device.memory().total().peak);
   for (int p = 0; p < device::kPurposes; ++p)
     use += concat(", ", device::name_of(device::Purpose(p)), " ",
                   megabytes(device.memory().use(device::Purpose(p)).peak));
