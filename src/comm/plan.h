@@ -21,7 +21,7 @@ struct Plan {
   int rounds = 0;
   int under_way = 1;         // round i is posted when round i - under_way is done; rounds end in order
   std::int64_t staging = 0;  // bytes that the rounds share
-  Traffic traffic = {};      // what this rank sends
+  Traffic traffic = {};      // what this rank sends in all rounds
   std::function<Round(int index, std::byte* staging)> round = {};
 };
 

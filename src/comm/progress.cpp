@@ -3,6 +3,7 @@
 #include <sys/prctl.h>
 
 #include <algorithm>
+#include <new>
 
 namespace strata::comm {
 namespace {
@@ -19,6 +20,18 @@ microseconds nap(Clock::duration waited) {
 }
 
 }  // namespace
+
+std::string sentence_of(const std::exception& e) {
+  return dynamic_cast<const std::bad_alloc*>(&e) ? "out of memory" : e.what();
+}
+
+std::thread start_thread(std::function<void()> body) {
+  try {
+    return std::thread(std::move(body));
+  } catch (const std::exception& e) {
+    throw Error("no thread can be started: " + sentence_of(e));
+  }
+}
 
 Progress::~Progress() {
   {
@@ -50,7 +63,7 @@ std::vector<Waiting> Progress::waiting() const {
   std::vector<Waiting> all;
   for (const Transfer* t : transfers_) {
     Waiting w = t->label_;
-    w.peers = t->shared_.peers;
+    w.peers = t->peers();
     w.seconds = seconds(t->shared_.since);
     if (t->shared_.awaited) w.waited = seconds(*t->shared_.awaited);
     all.push_back(std::move(w));
@@ -75,7 +88,7 @@ void Progress::post(Transfer& transfer) {
   {
     const std::lock_guard lock(mutex_);
     if (!failure_.empty()) return;  // its wait says so
-    if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+    if (!thread_.joinable()) thread_ = start_thread([this] { run(); });
     transfer.shared_.since = Clock::now();
     transfer.shared_.number = operations_++;
     transfers_.push_back(&transfer);
@@ -136,28 +149,28 @@ void Progress::run() {
   }
 }
 
-// Under the lock: takes off the list what has ended, and writes down whom the others wait for.
+// Under the lock: takes off the list what has ended.
 void Progress::publish() {
   const auto ended = [this](Transfer* t) {
-    t->shared_.ended = t->ended();
+    if (!t->ended()) return false;
+    t->shared_.ended = true;
     t->shared_.error = t->error_;
-    t->shared_.peers = t->peers();
-    if (recorder_ && t->ended()) t->tell(*recorder_);
-    return t->ended();
+    if (recorder_) t->tell(*recorder_);
+    return true;
   };
   if (std::erase_if(transfers_, ended) > 0) ended_.notify_all();
 }
 
 void Transfer::start() {
   if (state_ != State::New || plan_.rounds == 0) return;
-  state_ = State::UnderWay;
-  if (!progress_) {
+  if (progress_) {
+    if (plan_.staging > 0) staging_ = std::make_unique_for_overwrite<std::byte[]>(plan_.staging);
+    progress_->post(*this);
+  } else {
     for (int i = 0; i < plan_.rounds; ++i)
       if (const Round round = plan_.round(i, nullptr); round.then) round.then();
-    return;
   }
-  if (plan_.staging > 0) staging_ = std::make_unique_for_overwrite<std::byte[]>(plan_.staging);
-  progress_->post(*this);
+  state_ = State::UnderWay;  // last: nobody waits for what could not begin
 }
 
 void Transfer::finish() {
@@ -184,7 +197,7 @@ bool Transfer::advance() {
   } catch (const std::exception& e) {
     Waiting where = label_;
     where.peers = peers();
-    error_ = concat(describe(where), ": ", e.what());
+    error_ = concat(describe(where), ": ", sentence_of(e));
   }
   end();
   return true;
@@ -197,6 +210,7 @@ void Transfer::post_rounds() {
     flight.then = std::move(round.then);
     for (const Message& m : round.messages) {
       flight.messages.push_back({m.peer, channel_->post(m)});
+      open_[m.peer].fetch_add(1, std::memory_order_relaxed);
       peer_ = m.peer;
       if (m.way == Message::Way::Receive) received_ += m.bytes;
     }
@@ -204,7 +218,12 @@ void Transfer::post_rounds() {
 }
 
 bool Transfer::test(Flight& flight) {
-  return std::erase_if(flight.messages, [](const UnderWay& m) { return m.request->test(); }) > 0;
+  const auto done = [this](const UnderWay& m) {
+    if (!m.request->test()) return false;
+    open_[m.peer].fetch_sub(1, std::memory_order_relaxed);
+    return true;
+  };
+  return std::erase_if(flight.messages, done) > 0;
 }
 
 // Whether a round ended, so that another may be posted.
@@ -236,9 +255,8 @@ void Transfer::tell(Recorder& recorder) const {
 
 std::vector<int> Transfer::peers() const {
   std::vector<int> peers;
-  for (const Flight& flight : flights_)
-    for (const UnderWay& m : flight.messages)
-      if (std::find(peers.begin(), peers.end(), m.peer) == peers.end()) peers.push_back(m.peer);
+  for (std::size_t member = 0; member < open_.size(); ++member)
+    if (open_[member].load(std::memory_order_relaxed) > 0) peers.push_back(int(member));
   return peers;
 }
 

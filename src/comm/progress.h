@@ -1,10 +1,12 @@
 // One thread per rank that carries its operations: starts them as they are posted, tests their messages, adds
 // and copies. It never touches a Tensor, only memory that a Transfer gives it and takes back.
 #pragma once
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -17,6 +19,11 @@
 #include "comm/recorder.h"
 
 namespace strata::comm {
+
+// What it says; of std::bad_alloc, which says nothing: "out of memory".
+std::string sentence_of(const std::exception& e);
+// Throws Error "no thread can be started: ...".
+std::thread start_thread(std::function<void()> body);
 
 class Transfer;
 
@@ -57,7 +64,11 @@ class Progress {
 class Transfer final : public Operation {
  public:
   Transfer(Progress* progress, std::shared_ptr<Channel> channel, Plan plan, Waiting label)
-      : progress_(progress), channel_(std::move(channel)), plan_(std::move(plan)), label_(std::move(label)) {}
+      : progress_(progress),
+        channel_(std::move(channel)),
+        plan_(std::move(plan)),
+        label_(std::move(label)),
+        open_(label_.size) {}
   ~Transfer() override { cancel(); }
 
   void start() override;
@@ -88,13 +99,14 @@ class Transfer final : public Operation {
   Progress* progress_;
   std::shared_ptr<Channel> channel_;
   Plan plan_;
-  Waiting label_;                                                     // fixed but for `peers`
+  Waiting label_;
   enum class State { New, UnderWay, Cancelled } state_ = State::New;  // of the rank's thread
+  // Messages not done, by member: the progress thread counts, whoever asks reads.
+  std::vector<std::atomic<int>> open_;
 
   struct Shared {
     bool cancelled = false, ended = false;
     std::string error;
-    std::vector<int> peers;  // whose messages are not done
     std::chrono::steady_clock::time_point since;
     std::int64_t number = 0;                                       // of this rank's operations
     std::optional<std::chrono::steady_clock::time_point> awaited;  // since when somebody stands still for it

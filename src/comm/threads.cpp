@@ -32,14 +32,14 @@ class Exchange {
     const std::lock_guard lock(mutex_);
     return stuck_;
   }
-  // The first failure of a rank stays, and ends the others.
-  void fail(int rank, const std::string& sentence, bool bad_input) {
+  // The first failure stays, and ends the others' waits.
+  void fail(const std::string& sentence, bool bad_input) {
     {
       const std::lock_guard lock(mutex_);
       if (failed_) return;
       failed_ = true;
       bad_input_ = bad_input;
-      sentence_ = concat("rank ", rank, ": ", sentence);
+      sentence_ = sentence;
     }
     abort(sentence_);
   }
@@ -112,15 +112,16 @@ class ThreadWorld final : public World {
 };
 
 void run_rank(Exchange& exchange, int rank, const std::function<void(World&)>& rank_main) {
+  const std::string name = concat("rank ", rank, ": ");
   try {
     ThreadWorld world(exchange, rank);
     rank_main(world);
   } catch (const InputError& e) {
-    exchange.fail(rank, e.what(), true);
+    exchange.fail(name + e.what(), true);
   } catch (const std::exception& e) {
-    exchange.fail(rank, e.what(), false);
+    exchange.fail(name + sentence_of(e), false);
   } catch (...) {
-    exchange.fail(rank, "an exception that is none of the library's", false);
+    exchange.fail(name + "an exception that is none of the library's", false);
   }
 }
 
@@ -130,8 +131,13 @@ void run_threads(int ranks, const std::function<void(World&)>& rank_main) {
   STRATA_CHECK(ranks > 0, "a run on ", ranks, " threads");
   Exchange exchange(ranks);
   std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks; ++rank)
-    threads.emplace_back([&, rank] { run_rank(exchange, rank, rank_main); });
+  threads.reserve(ranks);
+  try {
+    for (int rank = 0; rank < ranks; ++rank)
+      threads.push_back(start_thread([&, rank] { run_rank(exchange, rank, rank_main); }));
+  } catch (const std::exception& e) {  // those that run must end before `exchange` does
+    exchange.fail(concat("rank ", threads.size(), " of ", ranks, ": ", sentence_of(e)), false);
+  }
   for (std::thread& t : threads) t.join();
   exchange.rethrow();
 }
