@@ -1,5 +1,5 @@
-// The commands of the binary: one file each. main.cpp parses the command line into these structs. A command
-// returns the exit status and throws what it cannot do.
+// The commands of the binary: one file each. options.cpp binds the command line's options to these structs. A
+// command returns the exit status and throws what it cannot do.
 #pragma once
 #include <cstdint>
 #include <optional>

@@ -140,9 +140,8 @@ Run run(const Layout& layout, const HostBatch& batch, std::int64_t steps) {
   Run run;
   run.sent.resize(layout.ranks);
   train::RunConfig config = layout.config;
-  config.backend.comm = train::Comm::Threads;
   config.backend.threads_ranks = layout.ranks;
-  launch_watched(config, [&](const comm::Mesh& mesh) {
+  launch_threads(config, [&](const comm::Mesh& mesh) {
     const int rank = mesh.world().rank();
     device::Device device;
     train::Trainer trainer(config, device, mesh);
