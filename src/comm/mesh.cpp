@@ -28,7 +28,7 @@ std::vector<int> ranks_from(int first, int count, int step) {
 
 Mesh::Mesh(World& world, MeshShape shape) : world_(world), shape_(shape) {
   check_shape(shape, world.size());
-  const int replicas = shape.data / shape.expert, stage = pipeline_rank() * shape.data;
+  const int replicas = shape.data / shape.expert, stage = shape.rank_of(pipeline_rank(), 0);
   all_ = world.group("all", ranks_from(0, shape.world(), 1));
   pipeline_ = world.group("pipeline", ranks_from(data_rank(), shape.pipeline, shape.data));
   data_ = world.group("data", ranks_from(stage, shape.data, 1));
@@ -37,9 +37,9 @@ Mesh::Mesh(World& world, MeshShape shape) : world_(world), shape_(shape) {
 }
 
 std::string Mesh::position(int world_rank) const {
-  const int data = world_rank % shape_.data;
-  return concat("pp ", world_rank / shape_.data, "/", shape_.pipeline, " dp ", data, "/", shape_.data, " ep ",
-                data % shape_.expert, "/", shape_.expert);
+  const int data = shape_.data_rank(world_rank);
+  return concat("pp ", shape_.pipeline_rank(world_rank), "/", shape_.pipeline, " dp ", data, "/", shape_.data,
+                " ep ", data % shape_.expert, "/", shape_.expert);
 }
 
 }  // namespace strata::comm

@@ -13,18 +13,20 @@ namespace strata::comm {
 struct MeshShape {
   int pipeline = 1, data = 1, expert = 1;
   int world() const { return pipeline * data; }
+  // Expert groups are neighbours, then data groups, and stages lie farthest apart (Megatron's "ep-dp-pp").
+  int rank_of(int pipeline_rank, int data_rank) const { return pipeline_rank * data + data_rank; }
+  int pipeline_rank(int world_rank) const { return world_rank / data; }
+  int data_rank(int world_rank) const { return world_rank % data; }
 };
 
-// World rank = pipeline rank * data + data rank: expert groups are neighbours, then data groups, and stages
-// lie farthest apart (Megatron's order "ep-dp-pp").
 class Mesh {
  public:
   Mesh(World& world, MeshShape shape);
 
   const MeshShape& shape() const { return shape_; }
   World& world() const { return world_; }
-  int pipeline_rank() const { return world_.rank() / shape_.data; }
-  int data_rank() const { return world_.rank() % shape_.data; }
+  int pipeline_rank() const { return shape_.pipeline_rank(world_.rank()); }
+  int data_rank() const { return shape_.data_rank(world_.rank()); }
   int expert_rank() const { return data_rank() % shape_.expert; }
 
   Communicator& all() const { return *all_; }

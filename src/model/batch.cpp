@@ -1,6 +1,5 @@
 #include "model/batch.h"
 
-#include <algorithm>
 #include <map>
 
 namespace strata::model {
@@ -21,29 +20,32 @@ std::vector<std::int64_t> renumbered(const std::vector<std::int64_t>& documents)
   return out;
 }
 
-std::int64_t counted(const std::vector<std::int64_t>& labels) {
-  return std::count_if(labels.begin(), labels.end(), [](std::int64_t l) { return l != kIgnoreLabel; });
+// What multi-token prediction is to predict from position i of a row that ends before `end`.
+std::int64_t next_label(const HostBatch& b, std::int64_t i, std::int64_t end) {
+  if (i + 1 == end || b.labels[i] == kIgnoreLabel) return kIgnoreLabel;
+  return b.documents.empty() || b.documents[i] == b.documents[i + 1] ? b.labels[i + 1] : kIgnoreLabel;
 }
 
 }  // namespace
 
 NextTokens next_tokens(const HostBatch& b) {
-  NextTokens next{std::vector<std::int64_t>(b.input_ids.size(), 0),
-                  std::vector<std::int64_t>(b.input_ids.size(), kIgnoreLabel)};
-  for (std::int64_t r = 0; r < b.rows; ++r)
-    for (std::int64_t i = r * b.length; i + 1 < (r + 1) * b.length; ++i) {
-      next.ids[i] = b.input_ids[i + 1];
-      const bool same = b.documents.empty() || b.documents[i] == b.documents[i + 1];
-      if (same && b.labels[i] != kIgnoreLabel) next.labels[i] = b.labels[i + 1];
+  NextTokens next;
+  for (std::int64_t end = b.length; end <= b.rows * b.length; end += b.length)
+    for (std::int64_t i = end - b.length; i < end; ++i) {
+      next.ids.push_back(i + 1 == end ? 0 : b.input_ids[i + 1]);
+      next.labels.push_back(next_label(b, i, end));
     }
   return next;
 }
 
 Counts count(const HostBatch& b) {
-  return {.labels = counted(b.labels),
-          .next_labels = counted(next_tokens(b).labels),
-          .tokens = b.rows * b.length,
-          .sequences = b.rows};
+  Counts c{.labels = 0, .next_labels = 0, .tokens = b.rows * b.length, .sequences = b.rows};
+  for (std::int64_t end = b.length; end <= c.tokens; end += b.length)
+    for (std::int64_t i = end - b.length; i < end; ++i) {
+      c.labels += b.labels[i] != kIgnoreLabel;
+      c.next_labels += next_label(b, i, end) != kIgnoreLabel;
+    }
+  return c;
 }
 
 nn::Context MicroBatch::context(const Counts& counts) const {

@@ -91,7 +91,7 @@ void Optimizer::step(double lr, double grad_scale) {
     const Part part = moments_[i].part;
     if (comm::Communicator* group = sharers(b))
       gathers_[i] = group->all_gather(device_.compute(), b.value.slice(part.begin, part.end), b.value,
-                                      "weights of " + label(b));
+                                      kWeightsOf + label(b));
   }
 }
 

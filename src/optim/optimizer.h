@@ -61,7 +61,8 @@ class Optimizer {
 
   // What this rank holds of each moment.
   std::vector<Piece> held() const;
-  // Elements [offset, offset + values.size()) of a moment; this rank keeps what lies in its part.
+  // Elements [offset, offset + values.size()) of a moment; this rank keeps what lies in its part: nothing of
+  // another rank's parameter.
   void set_moment(const std::string& name, const std::vector<double>& values, std::int64_t offset = 0);
   // The count that goes with moments from a checkpoint.
   void set_steps(std::int64_t steps) { steps_ = steps; }

@@ -103,7 +103,7 @@ void GradientReduction::begin(std::size_t i) {
   comm::Communicator* group = groups_.of(b);
   if (!group) return;
   const Part part = groups_.held(b, distributed_);
-  const std::string what = "gradient of " + label(b);
+  const std::string what = kGradientOf + label(b);
   pending_[i] = distributed_ ? group->reduce_scatter(device_.compute(), b.grad,
                                                      b.grad.slice(part.begin, part.end), what)
                              : group->all_reduce(device_.compute(), b.grad, what);
@@ -118,7 +118,7 @@ void GradientReduction::finish() {
     const Part part = groups_.held(b, distributed_);
     if (pending_[i]) pending_[i].wait(stream);
     pending_[i] = groups_.holders.at(b.holders)->all_reduce(
-        stream, b.grad.slice(part.begin, part.end), concat("gradient of ", label(b), " over its holders"));
+        stream, b.grad.slice(part.begin, part.end), concat(kGradientOf, label(b), " over its holders"));
   }
   for (comm::Pending& p : pending_) {
     if (p) p.wait(stream);

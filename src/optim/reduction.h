@@ -37,6 +37,9 @@ struct ReductionGroups {
 // "NAME and 11 more": for whoever waits for it.
 std::string label(const Bucket& bucket);
 
+// What messages of a bucket are called is one of these and its label.
+constexpr char kGradientOf[] = "gradient of ", kWeightsOf[] = "weights of ";
+
 // Sums the gradients in the store over data ranks, then over holders, who all get the same bits. Distributed,
 // the rest of a bucket's gradient is undefined afterwards.
 class GradientReduction {

@@ -25,13 +25,15 @@ struct Action {
   bool operator==(const Action&) const = default;
 };
 
-// Stages are numbered along the model, 0 .. ranks * virtual - 1; stage s lives on rank s % ranks.
+// Stages are numbered along the model, 0 .. ranks * virtual - 1, and dealt out to the pipeline ranks in turn.
+inline int rank_of_stage(int stage, int ranks) { return stage % ranks; }
+
 struct Schedule {
   ScheduleKind kind = ScheduleKind::OneForwardOneBackward;
   int ranks = 1, stages = 1, micro_batches = 1;
   std::vector<std::vector<Action>> actions;  // by rank
 
-  int rank_of(int stage) const { return stage % ranks; }
+  int rank_of(int stage) const { return rank_of_stage(stage, ranks); }
 };
 
 }  // namespace strata::pipeline

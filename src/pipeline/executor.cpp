@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "kernels/jobs.h"
 
@@ -125,26 +126,33 @@ void Executor::mark(const Action& action, void (ActionObserver::*where)(const Ac
     device_.compute().host_work([observer = observer_, action, where] { (observer->*where)(action); });
 }
 
+// Several stages of a rank take turns by groups of as many micro-batches as there are ranks, as `interleaved`
+// does. Sends of the group before the last have been taken in, or soon will be: so memory does not grow with
+// the micro-batches.
 void Executor::evaluate(const Work& work) {
-  std::vector<comm::Pending> sends;
-  const auto wait_for_sends = [&] {
-    for (comm::Pending& sent : sends) sent.wait(device_.compute());
-    sends.clear();
+  const int all = int(work.micro_batches.size()), ranks = pipeline_.size();
+  const int group = stages_.size() == 1 ? 1 : ranks;
+  std::vector<comm::Pending> sends, earlier;
+  const auto wait_for_earlier = [&] {
+    for (comm::Pending& sent : earlier) sent.wait(device_.compute());
+    earlier = std::exchange(sends, {});
   };
-  for (std::size_t chunk = 0; chunk < stages_.size(); ++chunk)
-    for (std::size_t m = 0; m < work.micro_batches.size(); ++m) {
-      const Key key{int(chunk) * pipeline_.size() + pipeline_.rank(), int(m)};
-      expect(work, {ActionKind::Forward, key.first, key.second});
-      forward(work, key);
-      Visit& visit = *visits_.at(key);
-      if (work.on_losses) work.on_losses(visit.losses);
-      // Where a rank has one stage, the next one takes in what it gets in order; else it may not yet.
-      if (stages_.size() == 1) wait_for_sends();
-      std::move(visit.sends.begin(), visit.sends.end(), std::back_inserter(sends));
-      visits_.erase(key);
-      if (chunk + 1 == stages_.size()) sealed_.erase(key.second);
-    }
-  wait_for_sends();
+  for (int first = 0; first < all; first += group) {
+    for (std::size_t chunk = 0; chunk < stages_.size(); ++chunk)
+      for (int m = first; m < std::min(all, first + group); ++m) {
+        const Key key{int(chunk) * ranks + pipeline_.rank(), m};
+        expect(work, {ActionKind::Forward, key.first, key.second});
+        forward(work, key);
+        Visit& visit = *visits_.at(key);
+        if (work.on_losses) work.on_losses(visit.losses);
+        std::move(visit.sends.begin(), visit.sends.end(), std::back_inserter(sends));
+        visits_.erase(key);
+        if (chunk + 1 == stages_.size()) sealed_.erase(m);
+      }
+    wait_for_earlier();
+  }
+  wait_for_earlier();
+  wait_for_earlier();
   finish();
 }
 
@@ -177,7 +185,7 @@ void Executor::expect(const Work& work, const Action& action) {
     return;
   const Key key{action.stage, action.micro_batch};
   const int cut = backward ? action.stage + 1 : action.stage;  // the stage it lies before
-  const int from = (backward ? action.stage + 1 : action.stage - 1) % pipeline_.size();
+  const int from = rank_of(backward ? action.stage + 1 : action.stage - 1);
   std::vector<Arrival>& arrivals = arrivals_[{key, backward}];
   for (const residual::ItemSpec& item : wires_.into(cut)) {
     const DType type = backward ? gradient_type(item) : compute_;
@@ -199,7 +207,7 @@ std::vector<Tensor> Executor::arrived(Key key, bool backward) {
   }
   const int from = key.first + (backward ? 1 : -1);
   if (const auto sent_at = position_.find({{from, key.second}, backward}); sent_at != position_.end())
-    let_go(from % pipeline_.size(), sent_at->second);
+    let_go(rank_of(from), sent_at->second);
   return values;
 }
 
@@ -217,7 +225,7 @@ void Executor::let_go(int rank, std::size_t position) {
 // cut: the stage it lies before.
 comm::Pending Executor::send(const residual::ItemSpec& item, const Tensor& x, int cut, int micro_batch,
                              bool backward) {
-  const int to = (backward ? cut - 1 : cut) % pipeline_.size();
+  const int to = rank_of(backward ? cut - 1 : cut);
   return pipeline_.send(device_.compute(), x, to, tag({cut, micro_batch}, backward),
                         concat(backward ? "gradient of " : "", item.name, " of micro-batch ", micro_batch,
                                " to stage ", backward ? cut - 1 : cut));
@@ -362,8 +370,8 @@ void Executor::return_gradients(Visit& visit, Key key) {
       device_.compute().run(kernels::Fill{.y = none.view, .value = 0});
     }
     const Key taken{key.first - 1, key.second};
-    outgoing_.push_back({send(kept->spec, kept->grad, key.first, key.second, true),
-                         taken.first % pipeline_.size(), position_.at({taken, true})});
+    outgoing_.push_back({send(kept->spec, kept->grad, key.first, key.second, true), rank_of(taken.first),
+                         position_.at({taken, true})});
     if (kept->spec.sealed) held.erase(kept->spec.name);
   }
   visit.entered.clear();

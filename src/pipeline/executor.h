@@ -61,6 +61,7 @@ class Executor {
   using Key = std::pair<int, int>;  // stage, micro-batch
 
   model::Stage& stage(int number) const { return *stages_.at(number / pipeline_.size()); }
+  int rank_of(int stage) const { return rank_of_stage(stage, pipeline_.size()); }
   bool is_last(int number) const { return number + 1 == wires_.stages(); }
   DType gradient_type(const residual::ItemSpec& item) const;
   std::int64_t tokens(const Work& work, int micro_batch) const;

@@ -32,12 +32,17 @@ HostTensor host_copy(device::Device& device, const std::string& name, const Tens
   return h;
 }
 
-// Whole weights: of the ranks that have one, that writes it which answers for its first element. Router
-// biases are the same on all data ranks.
-std::vector<HostTensor> weights_to_write(Trainer& trainer) {
+// Whole weights: of the ranks that have one, that writes it which answers for its first element.
+std::set<std::string> names_to_write(Trainer& trainer) {
   std::set<std::string> mine;
   for (const optim::StatePiece& p : optim::weight_pieces(trainer.store(), trainer.groups()))
     if (p.offset == 0) mine.insert(p.name);
+  return mine;
+}
+
+// Router biases are the same on all data ranks.
+std::vector<HostTensor> weights_to_write(Trainer& trainer) {
+  const std::set<std::string> mine = names_to_write(trainer);
   std::vector<HostTensor> weights;
   trainer.optimizer().visit_masters([&](const std::string& name, const Tensor& master) {
     if (mine.count(name)) weights.push_back(host_copy(trainer.device(), name, master));
@@ -126,6 +131,19 @@ checkpoint::Snapshot capture(Trainer& trainer, const Progress& progress, const s
   if (alone || !moments.empty())  // SGD without momentum has none, and the file of one rank is there
     s.files[file_name(kOptimizer, ranks.rank(), ranks.size())] = std::move(moments);
   return s;
+}
+
+std::int64_t captured_bytes(Trainer& trainer) {
+  std::int64_t bytes = 0;
+  const auto& all = trainer.store().by_name();
+  for (const std::string& name : names_to_write(trainer)) {
+    const ParameterStore::Found& found = all.at(name);
+    bytes += found.slice.dims.numel() * size_of(found.parameter->bucket->master.dtype());
+  }
+  for (const Buffer& b : trainer.store().buffers())
+    if (trainer.mesh().data_rank() == 0) bytes += b.value.bytes();
+  for (const optim::StatePiece& p : trainer.optimizer().pieces()) bytes += p.values.bytes();
+  return bytes;
 }
 
 Progress restore(Trainer& trainer, const checkpoint::Opened& opened) {

@@ -15,6 +15,9 @@ namespace strata::train {
 checkpoint::Snapshot capture(Trainer& trainer, const Progress& progress, const std::string& config_json,
                              const std::string& origins_json);
 
+// Bytes of those copies.
+std::int64_t captured_bytes(Trainer& trainer);
+
 // What this rank has of weights, biases and moments, and step counts, from a checkpoint of any layout;
 // returns the progress. InputError, on every rank, where the checkpoint is not of this model or optimizer.
 Progress restore(Trainer& trainer, const checkpoint::Opened& opened);

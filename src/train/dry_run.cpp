@@ -24,17 +24,6 @@ class FlopCounter final : public device::JobObserver {
   Flops count_;
 };
 
-// One micro-batch: every other one is like it.
-HostBatch zeros(const RunConfig& config) {
-  const TrainingSection& t = config.training;
-  const std::vector<std::int64_t> all(std::size_t(t.micro_batch_size * t.seq_length), 0);
-  return {.rows = t.micro_batch_size,
-          .length = t.seq_length,
-          .input_ids = all,
-          .labels = all,
-          .documents = config.data.reset_attention_mask ? all : std::vector<std::int64_t>()};
-}
-
 // The whole model on one rank.
 RunConfig alone(RunConfig config) {
   config.parallel = {};
@@ -44,7 +33,9 @@ RunConfig alone(RunConfig config) {
 class Rehearsal {
  public:
   explicit Rehearsal(const RunConfig& config, Use use)
-      : config_(alone(config)), batch_(zeros(config)), trainer_(config_, device_, use) {
+      : config_(alone(config)),
+        batch_(zeros(config, config.training.micro_batch_size)),
+        trainer_(config_, device_, use) {
     device_.compute().observe(&flops_);
   }
 
@@ -59,18 +50,12 @@ class Rehearsal {
     return flops_.take();
   }
   std::map<std::string, std::int64_t> kept() { return trainer_.kept_for_backward(batch_); }
-  Memory memory() {
-    Memory m{.use = {}, .total = device_.memory().total(), .reserved = device_.memory().reserved()};
-    for (int p = 0; p < device::kPurposes; ++p) m.use[p] = device_.memory().use(device::Purpose(p));
-    for (const auto& [name, found] : trainer_.store().by_name()) m.snapshot += found.master().bytes();
-    for (const auto& [name, moment] : trainer_.optimizer().state()) m.snapshot += moment.bytes();
-    return m;
-  }
+  Memory memory() { return memory_of(trainer_); }
 
  private:
   RunConfig config_;
-  device::Device device_{{.mode = device::StreamMode::Dry, .guard = false, .fill_nan = false, .seed = 0}};
-  HostBatch batch_;
+  device::Device device_{kDry};
+  HostBatch batch_;  // a micro-batch: every other one is like it
   FlopCounter flops_;
   Trainer trainer_;
 };

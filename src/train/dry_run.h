@@ -4,8 +4,7 @@
 #include <map>
 #include <string>
 
-#include "device/memory.h"
-#include "train/config.h"
+#include "train/rehearsal.h"
 
 namespace strata::train {
 
@@ -19,13 +18,6 @@ struct Flops {
 constexpr std::array<double Flops::*, 4> kFlopKinds{&Flops::products, &Flops::experts, &Flops::attention,
                                                     &Flops::residual};
 constexpr std::array<const char*, 4> kFlopKindNames{"products", "experts", "attention", "residual"};
-
-struct Memory {
-  std::array<device::MemoryUse, device::kPurposes> use = {};  // now: before the first step
-  device::MemoryUse total = {};
-  std::int64_t reserved = 0;  // taken from the system: rounded to size classes, kept for reuse
-  std::int64_t snapshot = 0;  // host copies while a checkpoint is saved, beside all else
-};
 
 struct DryRun {
   Memory memory;

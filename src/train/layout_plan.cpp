@@ -17,29 +17,13 @@ pipeline::ScheduleReport report_of(const pipeline::ParallelSection& p, int micro
       p.schedule(), p.ranks(), int(p.virtual_pipeline_model_parallel_size), micro_batches));
 }
 
-HostBatch zeros(const RunConfig& config, std::int64_t rows) {
-  const std::vector<std::int64_t> all(std::size_t(rows * config.training.seq_length), 0);
-  return {.rows = rows,
-          .length = config.training.seq_length,
-          .input_ids = all,
-          .labels = all,
-          .documents = config.data.reset_attention_mask ? all : std::vector<std::int64_t>()};
-}
-
-Memory memory_of(device::Device& device) {
-  Memory m{.use = {}, .total = device.memory().total(), .reserved = device.memory().reserved()};
-  for (int p = 0; p < device::kPurposes; ++p) m.use[p] = device.memory().use(device::Purpose(p));
-  return m;
-}
-
 class Rehearsal {
  public:
   Rehearsal(const RunConfig& config, LayoutPlan& plan) : config_(config), plan_(plan) {
-    const int data = plan.shape.data;
     // As many as give the first data-parallel rank its micro-batches.
-    batch_ =
-        zeros(config, (std::int64_t(plan.micro_batches - 1) * data + 1) * config.training.micro_batch_size);
-    for (int r = 0; r < plan.shape.pipeline; ++r) present_.push_back(r * data);
+    batch_ = zeros(config, (std::int64_t(plan.micro_batches - 1) * plan.shape.data + 1) *
+                               config.training.micro_batch_size);
+    for (int r = 0; r < plan.shape.pipeline; ++r) present_.push_back(plan.shape.rank_of(r, 0));
   }
 
   void run() {
@@ -49,7 +33,7 @@ class Rehearsal {
  private:
   void rank_main(comm::World& here) {
     const auto world = comm::partial_world(here, present_, plan_.shape.world());
-    device::Device device({.mode = device::StreamMode::Dry, .guard = false, .fill_nan = false, .seed = 0});
+    device::Device device(kDry);
     const comm::Mesh mesh(*world, plan_.shape);
     Trainer trainer(config_, device, mesh);
     RankPlan& plan = plan_.ranks[mesh.pipeline_rank()];
@@ -57,12 +41,14 @@ class Rehearsal {
     plan.parameters = trainer.store().count();
     if (here.rank() == 0) add_cuts(trainer.wires());
     plan.sent = step(trainer);
-    plan.memory = memory_of(device);
+    trainer.evaluate(batch_);
+    plan.memory = memory_of(trainer);
     plan.worst_peak = plan.memory.total.peak;
     if (plan_.shape.expert == 1) return;
     for (const auto& [layer, moe] : trainer.moes()) moe->suppose_experts(config_.model.num_experts_per_tok);
     plan.worst_experts = step(trainer).experts;
-    plan.worst_peak = memory_of(device).total.peak;
+    trainer.evaluate(batch_);
+    plan.worst_peak = device.memory().total().peak;
   }
 
   // What it sends.
@@ -79,7 +65,8 @@ class Rehearsal {
     const std::int64_t tokens = config_.training.micro_batch_size * config_.training.seq_length;
     const int ranks = plan_.shape.pipeline;
     for (int s = 1; s < wires.stages(); ++s) {
-      CutPlan cut{.stage = s, .from = (s - 1) % ranks, .to = s % ranks};
+      CutPlan cut{
+          .stage = s, .from = pipeline::rank_of_stage(s - 1, ranks), .to = pipeline::rank_of_stage(s, ranks)};
       for (const residual::ItemSpec& item : wires.into(s)) {
         std::int64_t elements = tokens;
         for (const std::int64_t e : item.shape) elements *= e;

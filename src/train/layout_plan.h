@@ -1,5 +1,6 @@
-// What each rank of a run on several will hold and send: steps of one rank of every pipeline stage on devices
-// that do nothing. Data-parallel ranks are like the first of their stage, which never has less to do.
+// What each rank of a run on several will hold and send: a step and an evaluation by one rank of every
+// pipeline stage, on devices that do nothing. Data-parallel ranks are like the first of their stage, which
+// never has less to do.
 #pragma once
 #include <vector>
 
@@ -12,7 +13,7 @@ namespace strata::train {
 struct RankPlan {
   std::vector<model::StageRange> stages;
   std::int64_t parameters = 0;  // trained elements on this rank
-  Memory memory;                // of a training step; no copies for a checkpoint
+  Memory memory;                // of a training step and an evaluation
   int in_flight = 0;            // (stage, micro-batch) pairs between forward and backward, at most
   int late_weights = 0;         // pairs whose weights' part waits, at most
   Traffic sent;                 // in a step

@@ -21,7 +21,7 @@ std::string host_name() {
 
 struct Host {
   int ranks = 0;
-  std::int64_t needed = 0;  // at the peaks of all its ranks
+  std::int64_t needed = 0;  // at the peaks of all its ranks, while a checkpoint is saved
   device::HostMemory left;  // as the rank with least of it sees it
 };
 
@@ -57,7 +57,8 @@ MemoryOutlook memory_outlook(const RunConfig& config, const comm::Mesh& mesh,
     std::string name;
     std::getline(words >> pipeline_rank >> here.bytes >> name >> std::ws, here.limit);
     Host& host = hosts[name];
-    host.needed += plan.ranks[pipeline_rank].memory.reserved;
+    const Memory& memory = plan.ranks[pipeline_rank].memory;
+    host.needed += memory.reserved + memory.snapshot;
     if (host.ranks++ == 0 || here.bytes < host.left.bytes) host.left = here;
   }
   MemoryOutlook outlook{.planned = planned_text(plan), .too_much = {}};

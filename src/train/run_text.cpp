@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "pipeline/validate.h"
+#include "train/layout_plan.h"
 
 namespace strata::train {
 
@@ -29,9 +30,7 @@ std::string layout_line(const RunConfig& config, Trainer& trainer) {
   const comm::MeshShape& shape = trainer.mesh().shape();
   std::string line = concat("layout: ", shape.world(), " ranks = ", shape.pipeline, " pipeline x ",
                             shape.data, " data, experts over ", shape.expert);
-  const TrainingSection& t = config.training;
-  const std::int64_t rows = t.micro_batch_size * shape.data;
-  const int each = int((t.batch_size() + rows - 1) / rows);
+  const int each = int(micro_batches(config, shape.world()));
   const pipeline::ScheduleReport report = pipeline::validate(trainer.schedule(each));
   line += concat("; ", each, each == 1 ? " micro-batch" : " micro-batches", " a rank");
   if (shape.pipeline > 1)

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "optim/reduction.h"
 
 namespace strata::train {
 namespace {
@@ -16,8 +17,8 @@ std::int64_t nanoseconds(comm::Recorder::Time t) {
 CommKind kind_of(const comm::Waiting& w) {
   if (w.communicator == "pipeline") return CommKind::Pipeline;
   if (w.communicator == "expert") return CommKind::Experts;
-  if (w.what.starts_with("gradient of ")) return CommKind::Gradients;
-  if (w.what.starts_with("weights of ")) return CommKind::Weights;
+  if (w.what.starts_with(optim::kGradientOf)) return CommKind::Gradients;
+  if (w.what.starts_with(optim::kWeightsOf)) return CommKind::Weights;
   return CommKind::Other;
 }
 

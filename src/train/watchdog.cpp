@@ -8,6 +8,7 @@ namespace strata::train {
 namespace {
 
 constexpr double kLast = 10;  // seconds for an error to end the run
+constexpr double kAbort = 2;  // more, before one that hangs is ended by another rank
 
 double since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -39,7 +40,11 @@ void Watchdog::watch() {
   std::unique_lock lock(mutex_);
   while (!wake_.wait_for(lock, pause, [&] { return over_; })) {
     lock.unlock();
-    look();
+    try {
+      look();
+    } catch (const std::exception& e) {  // the messages of watchdogs fail, too, when ranks die
+      world_.fail(e.what());
+    }
     lock.lock();
   }
 }
@@ -85,7 +90,9 @@ void Watchdog::judge(double since_alarm) {
   }
   if (since_alarm < options_.grace) return;
   if (told_ && *stuck.begin() == world_.rank()) world_.fail(verdict(stuck));
-  if (since_alarm > options_.grace + kLast) world_.abort(verdict(stuck));
+  if (since_alarm < options_.grace + kLast + kAbort) return;
+  options_.say(verdict(stuck));
+  world_.abort(verdict(stuck));
 }
 
 std::string Watchdog::name(int rank) const { return concat("rank ", rank, " (", mesh_.position(rank), ")"); }

@@ -128,6 +128,13 @@ TEST_F(Mpirun, RefusesOnceWhatIsWrongOnAllRanks) {
   EXPECT_EQ(count(key.err, "strata: "), 1) << key.err;
 }
 
+TEST_F(Mpirun, CommandsOfOneRankAreDoneByTheFirst) {
+  const Outcome o = place.command(mpirun(
+      2, {"verify-layout", tiny_config(), "--layouts", "dp=2", "--steps", "1", "--set", "backend.comm=mpi"}));
+  EXPECT_EQ(o.status, 0) << o.err;
+  EXPECT_EQ(count(o.out, "all equal one rank"), 1) << o.out;
+}
+
 TEST_F(Mpirun, AFailingRankEndsAllWithItsSentence) {
   const Outcome o = place.command(mpirun(2, settings("run", stages()), {"throw@step=2,rank=1"}));
   EXPECT_EQ(o.status, 1);

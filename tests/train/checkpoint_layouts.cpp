@@ -68,7 +68,12 @@ struct Rank {
   checkpoint::Snapshot capture() {
     const train::Progress progress{
         .step = trainer.steps(), .updates = trainer.optimizer().steps(), .data = "none", .losses = {1.0 / 3}};
-    return train::capture(trainer, progress, "{\"is\": \"config\"}", "{}");
+    checkpoint::Snapshot snapshot = train::capture(trainer, progress, "{\"is\": \"config\"}", "{}");
+    std::int64_t bytes = 0;
+    for (const auto& [name, tensors] : snapshot.files)
+      for (const checkpoint::HostTensor& t : tensors) bytes += std::int64_t(t.bytes.size());
+    EXPECT_EQ(bytes, train::captured_bytes(trainer));
+    return snapshot;
   }
 
   train::RunConfig config;

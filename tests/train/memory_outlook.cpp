@@ -35,7 +35,8 @@ TEST(MemoryOutlook, IsThatOfThePlanBesideWhatTheHostHas) {
   const auto &a = plan.ranks[0], &b = plan.ranks[1];
   ASSERT_NE(train::megabytes(a.memory.total.peak), train::megabytes(b.memory.total.peak));
   // Two data-parallel ranks of each stage.
-  const std::int64_t needed = 2 * (a.memory.reserved + b.memory.reserved);
+  const std::int64_t needed =
+      2 * (a.memory.reserved + a.memory.snapshot + b.memory.reserved + b.memory.snapshot);
   const train::MemoryOutlook fits = outlook(config, std::vector<std::int64_t>(4, needed));
   EXPECT_EQ(fits.planned, concat("memory: planned peaks ", train::megabytes(a.memory.total.peak), ", ",
                                  train::megabytes(b.memory.total.peak), " by pipeline rank, ",

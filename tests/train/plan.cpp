@@ -250,9 +250,11 @@ std::vector<train::RankPlan> measured(const RunConfig& config, const Spread& s,
     trainer.update(trainer.gradients(batch, &observer));
     const train::Traffic before = train::sent(trainer);
     trainer.step(batch);
+    const train::Traffic sent = train::sent(trainer) - before;
+    trainer.evaluate(batch);
     if (mesh.data_rank() != 0) return;
     train::RankPlan& r = ranks[mesh.pipeline_rank()];
-    r.sent = train::sent(trainer) - before;
+    r.sent = sent;
     r.parameters = trainer.store().count();
     r.memory.total = device.memory().total();
     for (int p = 0; p < device::kPurposes; ++p) r.memory.use[p] = device.memory().use(device::Purpose(p));
