@@ -12,6 +12,7 @@
 #include "train/evaluate.h"
 #include "train/layout.h"
 #include "train/run_text.h"
+#include "train/same_on_all.h"
 #include "train/weights.h"
 
 namespace strata::tools {
@@ -59,6 +60,7 @@ std::vector<Result> evaluate_all(const train::ModelSource& source, std::optional
   device::Device device;
   const std::int64_t rows = config.training.batch_size();
   const auto sets = data::open_validation(config.data, config.training.seq_length, config.model.vocab_size);
+  train::same_on_all(mesh.all(), train::reads(nullptr, sets));
   train::Trainer trainer(config, device, mesh, train::Use::Evaluation);
   train::load_weights(trainer.store(), source.weights, config.model);
   std::vector<Result> all;
@@ -132,7 +134,8 @@ int eval(const EvalArguments& a) {
       print_text(source, all);
     return 0;
   };
-  return launch_watched(source.config, rank_main, shape);
+  const std::string iterations = a.iterations ? concat(" --iterations ", *a.iterations) : "";
+  return launch_watched(concat("eval of ", source.weights.path, iterations), source.config, rank_main, shape);
 }
 
 }  // namespace strata::tools

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "tools/launcher.h"
 #include "train/layout.h"
+#include "train/same_on_all.h"
 
 namespace strata::tools {
 namespace {
@@ -77,7 +78,7 @@ RankMain watched(const train::RunConfig& config, const RankMain& rank_main) {
 }
 
 // Ranks that wait give way: there may be more of them than processors.
-std::unique_ptr<comm::World> start_mpi() {
+std::unique_ptr<comm::World> start_mpi(const std::string& facts) {
   setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
   std::unique_ptr<comm::World> world = comm::mpi_world();
   if (world->size() == 1 && launched_ranks() > 1)
@@ -86,7 +87,9 @@ std::unique_ptr<comm::World> start_mpi() {
                             "use the mpirun of Open MPI, or srun --mpi=pmix"));
   std::vector<int> all(world->size());
   std::iota(all.begin(), all.end(), 0);
-  world->group("start", all)->barrier("the start of all ranks");
+  const auto start = world->group("start", all);
+  start->barrier("the start of all ranks");
+  train::same_on_all(*start, facts);
   return world;
 }
 
@@ -96,7 +99,8 @@ train::Watchdog::Options watching(const train::RunConfig& config) {
   return {.seconds = config.resilience.watchdog_seconds, .grace = 1, .say = log::error, .last = end_process};
 }
 
-int launch(const train::RunConfig& config, const RankMain& rank_main, const Shape& shape) {
+int launch(const std::string& command, const train::RunConfig& config, const RankMain& rank_main,
+           const Shape& shape) {
   const train::BackendSection& backend = config.backend;
   if (backend.comm == train::Comm::Threads) {
     if (launched_ranks() > 1)
@@ -109,14 +113,16 @@ int launch(const train::RunConfig& config, const RankMain& rank_main, const Shap
   const bool mpi = backend.comm == train::Comm::Mpi || launched();
   std::optional<Deadline> deadline(std::in_place,
                                    mpi ? train::Watchdog::kStart * config.resilience.watchdog_seconds : 0);
-  const std::unique_ptr<comm::World> world = mpi ? start_mpi() : comm::self_world();
+  const std::unique_ptr<comm::World> world =
+      mpi ? start_mpi(train::started_with(command, config)) : comm::self_world();
   const comm::Mesh mesh = mesh_of(config, *world, shape);
   deadline.reset();
   return rank_main(mesh);
 }
 
-int launch_watched(const train::RunConfig& config, const RankMain& rank_main, const Shape& shape) {
-  return launch(config, watched(config, rank_main), shape);
+int launch_watched(const std::string& command, const train::RunConfig& config, const RankMain& rank_main,
+                   const Shape& shape) {
+  return launch(command, config, watched(config, rank_main), shape);
 }
 
 int launch_threads(const train::RunConfig& config, const RankMain& rank_main) {

@@ -17,11 +17,14 @@ using Shape = std::function<comm::MeshShape(int ranks)>;
 // status that is not 0. Ranks that are processes meet first, within Watchdog::kStart times
 // resilience.watchdog_seconds; where one of them is missing the others say so and end. CPU threads are
 // divided over the ranks on a host unless backend.threads or OMP_NUM_THREADS says how many each has.
-// InputError if the launcher and the configuration disagree on who starts ranks, or on how many.
-int launch(const train::RunConfig& config, const RankMain& rank_main, const Shape& shape = {});
+// InputError if the launcher and the configuration disagree on who starts ranks, or on how many, or where
+// ranks were not started with the same `command` and its options, and the same configuration.
+int launch(const std::string& command, const train::RunConfig& config, const RankMain& rank_main,
+           const Shape& shape = {});
 
 // The same with a watchdog on every rank.
-int launch_watched(const train::RunConfig& config, const RankMain& rank_main, const Shape& shape = {});
+int launch_watched(const std::string& command, const train::RunConfig& config, const RankMain& rank_main,
+                   const Shape& shape = {});
 
 // On backend.threads_ranks threads of this process, whatever started it; with a watchdog on every one.
 int launch_threads(const train::RunConfig& config, const RankMain& rank_main);

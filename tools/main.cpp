@@ -1,5 +1,8 @@
 // strata: runs the command that the command line names, turns errors into one sentence and an exit status:
 // 0 done, 1 the run failed, 2 bad usage or bad input.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cstdio>
 #include <iostream>
 #include <new>
@@ -38,14 +41,23 @@ int run_command(int argc, char** argv) {
   throw Error(concat(command, ": not a command that runs"));
 }
 
+// Where standard input, output or error is closed, a file of the run would get its number, and the lines that
+// are written there. Nothing can be written to what stands in for them.
+void close_gaps() {
+  int number = open("/dev/null", O_RDONLY);
+  while (number >= 0 && number <= STDERR_FILENO) number = open("/dev/null", O_RDONLY);
+  if (number >= 0) close(number);
+}
+
 }  // namespace
 }  // namespace strata::tools
 
 int main(int argc, char** argv) {
+  strata::tools::close_gaps();
   strata::log::setup();
   try {
     const int status = strata::tools::run_command(argc, argv);
-    if (!std::cout.flush() || std::fflush(stdout) != 0)
+    if (!std::cout.flush() || std::fflush(stdout) != 0 || std::ferror(stdout))
       throw strata::Error("cannot write to standard output");
     return status;
   } catch (const strata::InputError& e) {

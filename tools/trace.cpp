@@ -135,7 +135,9 @@ int trace(const TraceArguments& a) {
   }
   if (!a.out.empty()) check_output(a);
   const HostBatch batch = load_batch(a.batch, config.model.vocab_size);
-  return launch_watched(config, [&](const comm::Mesh& mesh) {
+  const std::string command =
+      concat("trace --weights ", a.weights, " --batch ", a.batch, " --steps ", a.steps);
+  return launch_watched(command, config, [&](const comm::Mesh& mesh) {
     device::Device device;
     train::Trainer trainer(config, device, mesh);
     train::load_weights(trainer.store(), checkpoint::named_weights(checkpoint::WeightSet(a.weights)),

@@ -29,7 +29,10 @@ int train(const TrainArguments& a) {
     throw InputError(concat(source_of(e.what(), a.config.file, origins), ": ", e.what()));
   }
   const train::StopSignals signals;
-  return launch(config, [&](const comm::Mesh& mesh) {
+  std::string command =
+      concat("train", a.overwrite ? " --overwrite" : "", a.override_changes ? " --override" : "");
+  for (const std::string& fault : a.inject) command += " --inject " + fault;
+  return launch(command, config, [&](const comm::Mesh& mesh) {
     train::run(config, origins,
                {.overwrite = a.overwrite,
                 .allow_changes = a.override_changes,

@@ -49,6 +49,8 @@ class CheckpointStore {
   CheckpointStore(std::string root, KeepPolicy keep) : root_(std::move(root)), keep_(keep) {}
 
   const std::string& root() const { return root_; }
+  // Makes the folder now: what cannot become one, or may not be written in, is an InputError.
+  void prepare();
   // Returns once the checkpoint is durable, then lets go of those that the policy does not keep. A step saved
   // again is replaced. Error where it cannot be written, or does not fit on the disk: then everything is as
   // before. InputError where root is not, and cannot become, a folder.

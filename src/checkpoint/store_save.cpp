@@ -1,4 +1,8 @@
 // Saving: aside, synced, renamed, pruned.
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 
 #include "base/error.h"
@@ -21,6 +25,12 @@ auto saving(std::int64_t step, const F& f) {
 }
 
 }  // namespace
+
+void CheckpointStore::prepare() {
+  make_root();
+  if (access(root_.c_str(), W_OK) != 0)
+    throw InputError(concat("cannot write in the folder of checkpoints ", root_, ": ", std::strerror(errno)));
+}
 
 void CheckpointStore::make_root() {
   std::error_code error;

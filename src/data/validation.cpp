@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "data/batch_builder.h"
+#include "data/fingerprint.h"
 
 namespace strata::data {
 namespace {
@@ -65,6 +66,12 @@ std::optional<std::int64_t> ValidationData::bytes() const {
   std::int64_t sum = 0;
   for (std::int64_t window = 0; window < windows(); ++window) sum += *bytes(batch(window, 1));
   return sum;
+}
+
+std::string ValidationData::fingerprint() const {
+  Fingerprint sum;
+  sum.add(file_);
+  return sum.hex();
 }
 
 std::vector<ValidationData> open_validation(const DataSection& section, std::int64_t seq_length,

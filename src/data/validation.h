@@ -24,6 +24,8 @@ class ValidationData {
   const std::string& name() const { return name_; }
   const std::string& path() const { return file_.path(); }
   std::int64_t tokens() const { return file_.tokens(); }
+  // 32 hex digits of its content.
+  std::string fingerprint() const;
   std::int64_t windows() const { return (tokens() - 2) / seq_length_ + 1; }
   // Windows [first, first + rows), which must be there.
   HostBatch batch(std::int64_t first, std::int64_t rows) const;

@@ -11,6 +11,7 @@
 #include "train/resume.h"
 #include "train/run_report.h"
 #include "train/run_saver.h"
+#include "train/same_on_all.h"
 #include "train/step_judge.h"
 #include "train/step_metrics.h"
 #include "train/stop.h"
@@ -232,6 +233,7 @@ void run(const RunConfig& config, const std::vector<ValueOrigin>& origins, const
   StopRequests stop(first ? std::optional(config.run.folder()) : std::nullopt,
                     first ? config.resilience.exit_duration_in_mins : std::nullopt);
   Data data = open_data(config);  // what is wrong with the data shows before the folder is touched
+  same_on_all(mesh.all(), reads(&data.train, data.validation));
   std::optional<RunFolder> folder;
   if (first) folder.emplace(config);
   checkpoint::CheckpointStore store(config.checkpoint.folder(config.run.folder()), config.checkpoint.keep());
@@ -247,6 +249,7 @@ void run(const RunConfig& config, const std::vector<ValueOrigin>& origins, const
   Run r(config, origins, options.faults, mesh, std::move(data), folder ? &*folder : nullptr, store, stop);
   if (source) r.load(*source);
   if (from) r.take_up(*from);
+  if (first) store.prepare();
   mesh.all().barrier("the start of the run");
   watchdog.emplace(mesh, watched);
   // Only now, with all memory at hand, is anything of an earlier run given up.

@@ -71,7 +71,8 @@ void RunReport::conclude(const Progress& progress, bool nothing_was_left, const 
                      folder, "; the same command goes on"));
   else
     log::info(concat(nothing_was_left ? "nothing is left to do: " : "", steps, " steps done, saved in ",
-                     folder, skipped));
+                     folder, skipped,
+                     progress.evaluation_due ? "; the last evaluation is left to the same command" : ""));
   log::info(memory_line(trainer_.device(), trainer_.mesh()));
   for (const auto& [why, count] : trainer_.device().read_backs())
     log::debug(concat("read back ", count, " times: ", why));

@@ -2,6 +2,7 @@
 // alone is told to stop.
 #include <chrono>
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <sstream>
@@ -86,6 +87,39 @@ TEST_F(OneRank, StandsStillWhileAModelIsEvaluated) {
   EXPECT_NE(o.err.find("s for rank 1 (pp 0/1 dp 1/2 ep 0/1): all_reduce "), std::string::npos) << o.err;
   EXPECT_NE(o.err.find("strata: rank 1 (pp 0/1 dp 1/2 ep 0/1) did not come within 0.5 s"), std::string::npos)
       << o.err;
+}
+
+// Nothing would fail: the numbers would be wrong.
+TEST_F(OneRank, WasGivenSomethingElse) {
+  const std::string rule = ": all ranks need the same command, configuration and data\n";
+  const auto refuse = [&](const Words& more, const std::string& why) {
+    Words words = mpirun(1, settings("run", {}));
+    Words second = mpirun(1, settings("run", {}));
+    second[0] = ":";
+    words.insert(words.end(), second.begin(), second.end());
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome o = place.command(words);
+    EXPECT_EQ(o.status, 2);
+    EXPECT_NE(o.err.find("strata: " + why + rule), std::string::npos) << o.err;
+    EXPECT_EQ(o.err.find("strata: "), o.err.rfind("strata: ")) << "said once\n" << o.err;
+    EXPECT_FALSE(std::filesystem::exists(place.path("run/checkpoints")));
+  };
+  refuse({"--set", "run.seed=8"}, "run.seed is 8 on rank 1 and 1234 on rank 0");
+  refuse({"--overwrite"}, "command is \"train --overwrite\" on rank 1 and \"train\" on rank 0");
+}
+
+TEST_F(OneRank, ReadsOtherData) {
+  std::filesystem::create_directory(place.path("other"));
+  place.write("other/text.txt", sample_text(20001));
+  ASSERT_EQ(place.strata({"prepare", "other/text.txt", "--output", "other/text"}).status, 0);
+  const Words run = settings(place.path("run"), {});
+  Words words = mpirun(1, run), second = mpirun(1, run);
+  second[0] = ":";
+  second.insert(second.begin() + 1, {"-wdir", place.path("other")});
+  words.insert(words.end(), second.begin(), second.end());
+  const Outcome o = place.command(words);
+  EXPECT_EQ(o.status, 2);
+  EXPECT_NE(o.err.find("strata: the content of data.train is \""), std::string::npos) << o.err;
 }
 
 TEST_F(OneRank, NeverStarts) {

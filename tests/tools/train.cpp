@@ -9,6 +9,7 @@ namespace strata::test {
 namespace {
 
 using Json = nlohmann::json;
+using Words = std::vector<std::string>;
 
 class Train : public ::testing::Test {
  protected:
@@ -155,6 +156,29 @@ TEST_F(Train, SaysWhatItDoes) {
   EXPECT_TRUE(mb.ends_with(" MB")) << log;
   EXPECT_NE(log.find("info: memory: planned peak " + mb + "\n"), std::string::npos) << log;
   EXPECT_NE(log.find("debug: read back 4 times: losses\n"), std::string::npos) << log;
+}
+
+// Else the log's lines would land in whatever file got the number.
+TEST_F(Train, ClosedStandardStreamsHarmNoFile) {
+  const Outcome o = place.command({"sh", "-c", "exec \"$@\" <&- >&- 2>&-", "sh", STRATA_BINARY, "train",
+                                   tiny_config(), "--set", R"(data.train=[{"path": "text"}])", "--set",
+                                   "checkpoint.save_interval=1", "--set", "training.train_iters=3"});
+  EXPECT_EQ(o.status, 0);
+  const Outcome verified = place.strata({"checkpoint", "verify", "runs/tiny"});
+  EXPECT_EQ(verified.status, 0) << verified.out << verified.err;
+  EXPECT_EQ(metrics("runs/tiny").size(), 3u);
+}
+
+TEST_F(Train, SaysWhenAStopLeavesTheLastEvaluation) {
+  const Words run{"--set", "training.train_iters=2", "--set", R"(data.validation={"o": {"path": "other"}})"};
+  Words stopped = run;
+  stopped.insert(stopped.end(), {"--inject", "term@step=2"});
+  const std::string left = "; the last evaluation is left to the same command";
+  EXPECT_NE(train(stopped).err.find("2 steps done, saved in runs/tiny/checkpoints" + left + "\n"),
+            std::string::npos);
+  const Outcome o = train(run);
+  EXPECT_NE(o.err.find("step 2  lm loss validation o "), std::string::npos) << o.err;
+  EXPECT_EQ(o.err.find(left), std::string::npos) << o.err;
 }
 
 TEST_F(Train, StopsAtALossThatIsNoNumber) {

@@ -663,6 +663,9 @@ TEST_F(WrongInput, PlacesThatCannotBeWritten) {
       {"checkpoints below a file", "",
        "train c.json --set run.output_dir=new --set checkpoint.save=text.txt/ck",
        "cannot make the folder of checkpoints text.txt/ck: Not a directory", 2, "new", -1},
+      {"checkpoints below /proc", "",
+       "train c.json --set run.output_dir=new --set checkpoint.save=/proc/strata_test/ck",
+       "cannot make the folder of checkpoints /proc/strata_test/ck: No such file or directory", 2, "new", -1},
       {"metrics outside the folder", "",
        "train c.json --set run.output_dir=new --set logging.jsonl=../m.jsonl",
        "command line: logging.jsonl \"../m.jsonl\" is no file inside the run's folder, such as "
