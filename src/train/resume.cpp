@@ -41,6 +41,24 @@ std::vector<ConfigChange> hyper_parameter_changes(const RunConfig& config, const
   return changes;
 }
 
+// Limits that are planned from a run's beginning, with one number of tokens a step.
+void check_limits(const RunConfig& config, const std::vector<ConfigChange>& changes,
+                  const std::string& source) {
+  const auto resized = std::find_if(changes.begin(), changes.end(), [&](const ConfigChange& c) {
+    return c.path == "training.global_batch_size" || c.path == "training.seq_length" ||
+           (c.path == "training.micro_batch_size" && !config.training.global_batch_size);
+  });
+  if (resized == changes.end()) return;
+  const auto refuse = [&](const std::string& limit, const std::string& instead) {
+    throw InputError(concat(source, " was made with ", resized->path, " ", resized->before, ", now it is ",
+                            resized->after, ": ", limit,
+                            " is planned from the beginning of a run with steps of one size; ", instead));
+  };
+  if (config.training.train_tokens) refuse("training.train_tokens", "say training.train_iters instead");
+  for (const data::TrainSource& s : config.data.train)
+    if (s.max_epochs) refuse("max_epochs of data.train \"" + s.path + "\"", "leave it out");
+}
+
 }  // namespace
 
 std::optional<checkpoint::Opened> find_start(const RunConfig& config, const std::string& data_fingerprint,
@@ -68,6 +86,7 @@ std::optional<checkpoint::Opened> find_start(const RunConfig& config, const std:
     throw InputError(concat(source, " differs from this configuration: ", listed(changes),
                             "; change it back, go on with the new values by --override, or start anew by ",
                             "--overwrite"));
+  if (opened) check_limits(config, changes, source);
   report(concat("changed since ", source, ": ", listed(changes)));
   return opened;
 }

@@ -14,6 +14,8 @@
 namespace strata::test {
 namespace {
 
+using Words = std::vector<std::string>;
+
 using Json = nlohmann::json;
 namespace fs = std::filesystem;
 
@@ -235,6 +237,31 @@ TEST_F(Resume, ChangedHyperParametersAreListedAndRefused) {
   const Outcome o = train("run", allowed);
   EXPECT_EQ(o.status, 0) << o.err;
   EXPECT_NE(o.err.find("optimizer.lr 0.003 -> 0.001"), std::string::npos) << o.err;
+}
+
+// Steps of another size would end a run at another token, or pass a source's limit, without a word.
+TEST_F(Resume, StepsOfAnotherSizeDoNotGoWithLimitsInTokens) {
+  const Words by_tokens{"--set", "training.train_iters=null", "--set", "training.train_tokens=1280"};
+  const Words once{"--set", R"(data.train=[{"path": "text", "max_epochs": 1000}])"};
+  const std::string rule = " is planned from the beginning of a run with steps of one size; ";
+  const std::pair<Words, std::string> limits[] = {
+      {by_tokens, "training.train_tokens" + rule + "say training.train_iters instead"},
+      {once, "max_epochs of data.train \"text\"" + rule + "leave it out"}};
+  for (const auto& [limit, why] : limits) {
+    Words words = limit;
+    words.insert(words.end(), {"--inject", "term@step=4"});
+    ASSERT_EQ(train("run", words).status, 0);
+    words = limit;
+    words.insert(words.end(), {"--set", "training.global_batch_size=8", "--override"});
+    const Outcome o = train("run", words);
+    EXPECT_EQ(o.status, 2);
+    EXPECT_EQ(o.err,
+              "strata: run/checkpoints/step_00000004/config.json was made with "
+              "training.global_batch_size 4, now it is 8: " +
+                  why + "\n");
+    ASSERT_EQ(train("run", limit).status, 0);
+    std::filesystem::remove_all(place.path("run"));
+  }
 }
 
 TEST_F(Resume, WhatChangesNoNumberMayChange) {
