@@ -60,7 +60,7 @@ std::vector<Result> evaluate_all(const train::ModelSource& source, std::optional
   device::Device device;
   const std::int64_t rows = config.training.batch_size();
   const auto sets = data::open_validation(config.data, config.training.seq_length, config.model.vocab_size);
-  train::same_on_all(mesh.all(), train::reads(nullptr, sets));
+  if (mesh.shape().world() > 1) train::same_on_all(mesh.all(), train::reads(nullptr, sets));
   train::Trainer trainer(config, device, mesh, train::Use::Evaluation);
   train::load_weights(trainer.store(), source.weights, config.model);
   std::vector<Result> all;
@@ -134,7 +134,7 @@ int eval(const EvalArguments& a) {
       print_text(source, all);
     return 0;
   };
-  const std::string iterations = a.iterations ? concat(" --iterations ", *a.iterations) : "";
+  const std::string iterations = a.iterations ? concat(" --iters ", *a.iterations) : "";
   return launch_watched(concat("eval of ", source.weights.path, iterations), source.config, rank_main, shape);
 }
 

@@ -1,6 +1,7 @@
 #include "comm/message_communicator.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "comm/checked.h"
@@ -69,10 +70,10 @@ std::shared_ptr<Operation> MessageCommunicator::make_all_to_all(ConstView x, std
 }
 
 int rank_among(const std::string& name, const std::vector<int>& members, int rank, int size) {
-  for (std::size_t i = 0; i < members.size(); ++i)
-    STRATA_CHECK(
-        members[i] >= 0 && members[i] < size && std::count(members.begin(), members.end(), members[i]) == 1,
-        "group ", name, " has rank ", members[i], ": each rank once, of a world of ", size);
+  std::set<int> seen;
+  for (const int member : members)
+    STRATA_CHECK(member >= 0 && member < size && seen.insert(member).second, "group ", name, " has rank ",
+                 member, ": each rank once, of a world of ", size);
   const auto found = std::find(members.begin(), members.end(), rank);
   STRATA_CHECK(found != members.end(), "group ", name, " is made on rank ", rank, ", which is not a member");
   return int(found - members.begin());

@@ -12,7 +12,8 @@ struct HostMemory {
 };
 
 // The least of what the host has left and what is left in each control group above this process, version 1
-// or 2, file cache counted as free. 0 bytes and no file where nothing says. `root` stands before every path.
+// or 2, unused file cache counted as free. 0 bytes and no file where nothing says. `root` stands before every
+// path.
 HostMemory host_memory_left(const std::string& root = "");
 
 }  // namespace strata::device

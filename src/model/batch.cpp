@@ -30,8 +30,8 @@ std::int64_t next_label(const HostBatch& b, std::int64_t i, std::int64_t end) {
 
 NextTokens next_tokens(const HostBatch& b) {
   NextTokens next;
-  for (std::int64_t end = b.length; end <= b.rows * b.length; end += b.length)
-    for (std::int64_t i = end - b.length; i < end; ++i) {
+  for (std::int64_t r = 0; r < b.rows; ++r)
+    for (std::int64_t i = r * b.length, end = i + b.length; i < end; ++i) {
       next.ids.push_back(i + 1 == end ? 0 : b.input_ids[i + 1]);
       next.labels.push_back(next_label(b, i, end));
     }
@@ -40,8 +40,8 @@ NextTokens next_tokens(const HostBatch& b) {
 
 Counts count(const HostBatch& b) {
   Counts c{.labels = 0, .next_labels = 0, .tokens = b.rows * b.length, .sequences = b.rows};
-  for (std::int64_t end = b.length; end <= c.tokens; end += b.length)
-    for (std::int64_t i = end - b.length; i < end; ++i) {
+  for (std::int64_t r = 0; r < b.rows; ++r)
+    for (std::int64_t i = r * b.length, end = i + b.length; i < end; ++i) {
       c.labels += b.labels[i] != kIgnoreLabel;
       c.next_labels += next_label(b, i, end) != kIgnoreLabel;
     }

@@ -152,7 +152,6 @@ void Executor::evaluate(const Work& work) {
     wait_for_earlier();
   }
   wait_for_earlier();
-  wait_for_earlier();
   finish();
 }
 

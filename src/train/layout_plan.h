@@ -1,6 +1,6 @@
 // What each rank of a run on several will hold and send: a step and an evaluation by one rank of every
 // pipeline stage, on devices that do nothing. Data-parallel ranks are like the first of their stage, which
-// never has less to do.
+// never has less to do; of the copies for a checkpoint others may have more.
 #pragma once
 #include <vector>
 

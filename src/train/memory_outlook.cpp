@@ -48,7 +48,12 @@ MemoryOutlook memory_outlook(const RunConfig& config, const comm::Mesh& mesh,
   const std::vector<std::string> all = comm::gather_texts(
       mesh.all(), concat(mesh.pipeline_rank(), " ", left.bytes, " ", host_name(), " ", left.limit));
   if (mesh.world().rank() != 0) return {};
-  const LayoutPlan plan = plan_layout(config, mesh.shape().world());
+  LayoutPlan plan;
+  try {
+    plan = plan_layout(config, mesh.shape().world());
+  } catch (const std::exception& e) {  // it takes address space for all stages: no reason to end a run
+    return {.planned = concat("memory: no plan, ", e.what()), .too_much = {}};
+  }
   std::map<std::string, Host> hosts;
   for (const std::string& text : all) {
     std::istringstream words(text);
@@ -64,11 +69,11 @@ MemoryOutlook memory_outlook(const RunConfig& config, const comm::Mesh& mesh,
   MemoryOutlook outlook{.planned = planned_text(plan), .too_much = {}};
   for (const auto& [name, host] : hosts)
     if (!host.left.limit.empty() && host.needed > host.left.bytes)
-      outlook.too_much.push_back(
-          concat("memory: ", host.ranks, host.ranks == 1 ? " rank" : " ranks", " on ", name, " will hold ",
-                 megabytes(host.needed), ", ", megabytes(host.left.bytes), " are left (", host.left.limit,
-                 "): the kernel kills a rank that takes more, without a word; a smaller "
-                 "training.micro_batch_size, recompute, or fewer ranks a host need less"));
+      outlook.too_much.push_back(concat(
+          "memory: ", host.ranks, host.ranks == 1 ? " rank" : " ranks", " on ", name, " will hold about ",
+          megabytes(host.needed), ", ", megabytes(host.left.bytes), " are left (", host.left.limit,
+          "): the kernel kills a rank that takes more, without a word; a smaller "
+          "training.micro_batch_size, recompute, or fewer ranks a host need less"));
   return outlook;
 }
 

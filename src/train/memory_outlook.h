@@ -1,4 +1,5 @@
-// What a run will hold, said before it holds it, beside what its hosts have left.
+// What a run will hold, said before it holds it, beside what its hosts have left: about, since of a
+// checkpoint's copies not every data-parallel rank has the same share, and hosts are known by their names.
 #pragma once
 #include <string>
 #include <vector>

@@ -11,22 +11,33 @@
 namespace strata::train {
 namespace {
 
+bool has_name_from(const nlohmann::json& line, const std::string& beginning) {
+  for (const auto& [name, value] : line.items())
+    if (name.starts_with(beginning)) return true;
+  return false;
+}
+
 // The whole lines of `path` up to iteration `last_step`; what is not of this form is dropped.
-std::string lines_until(const std::string& path, std::int64_t last_step) {
+std::string lines_until(const std::string& path, std::int64_t last_step, const std::string& redone) {
   std::ifstream old(path);
   std::string kept;
   for (std::string line; std::getline(old, line) && !old.eof();) {
     const auto json = nlohmann::json::parse(line, nullptr, false);
     if (!json.is_object() || !json.contains("iteration") || !json["iteration"].is_number()) continue;
-    if (json["iteration"].get<double>() <= double(last_step)) kept += line + "\n";
+    const double step = json["iteration"].get<double>();
+    if (step > double(last_step) ||
+        (step == double(last_step) && !redone.empty() && has_name_from(json, redone)))
+      continue;
+    kept += line + "\n";
   }
   return kept;
 }
 
 }  // namespace
 
-MetricsSink::MetricsSink(const std::string& path, std::int64_t last_step) : path_(path) {
-  const std::string kept = last_step > 0 ? lines_until(path, last_step) : "", aside = path + ".new";
+MetricsSink::MetricsSink(const std::string& path, std::int64_t last_step, const std::string& redone)
+    : path_(path) {
+  const std::string kept = last_step > 0 ? lines_until(path, last_step, redone) : "", aside = path + ".new";
   file_.open(kept.empty() ? path : aside, std::ios::trunc);
   file_ << kept << std::flush;
   if (!file_ || (!kept.empty() && std::rename(aside.c_str(), path.c_str()) != 0))

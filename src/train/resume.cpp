@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "base/config_changes.h"
+#include "base/json_config.h"
 #include "train/progress.h"
 
 namespace strata::train {
@@ -41,17 +42,19 @@ std::vector<ConfigChange> hyper_parameter_changes(const RunConfig& config, const
   return changes;
 }
 
+// "4 x 32 tokens".
+std::string step_text(const TrainingSection& t) {
+  return concat(t.batch_size(), " x ", t.seq_length, " tokens");
+}
+
 // Limits that are planned from a run's beginning, with one number of tokens a step.
-void check_limits(const RunConfig& config, const std::vector<ConfigChange>& changes,
-                  const std::string& source) {
-  const auto resized = std::find_if(changes.begin(), changes.end(), [&](const ConfigChange& c) {
-    return c.path == "training.global_batch_size" || c.path == "training.seq_length" ||
-           (c.path == "training.micro_batch_size" && !config.training.global_batch_size);
-  });
-  if (resized == changes.end()) return;
+void check_limits(const RunConfig& config, const std::string& earlier, const std::string& source) {
+  RunConfig was;
+  load_config_text(was, earlier, source);
+  const std::string before = step_text(was.training), now = step_text(config.training);
+  if (before == now) return;
   const auto refuse = [&](const std::string& limit, const std::string& instead) {
-    throw InputError(concat(source, " was made with ", resized->path, " ", resized->before, ", now it is ",
-                            resized->after, ": ", limit,
+    throw InputError(concat(source, " was made in steps of ", before, ", now they are ", now, ": ", limit,
                             " is planned from the beginning of a run with steps of one size; ", instead));
   };
   if (config.training.train_tokens) refuse("training.train_tokens", "say training.train_iters instead");
@@ -86,7 +89,7 @@ std::optional<checkpoint::Opened> find_start(const RunConfig& config, const std:
     throw InputError(concat(source, " differs from this configuration: ", listed(changes),
                             "; change it back, go on with the new values by --override, or start anew by ",
                             "--overwrite"));
-  if (opened) check_limits(config, changes, source);
+  if (opened) check_limits(config, earlier, source);
   report(concat("changed since ", source, ": ", listed(changes)));
   return opened;
 }

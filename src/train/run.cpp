@@ -82,7 +82,7 @@ class Run {
 
   void start(const std::optional<checkpoint::Opened>& from, const MemoryOutlook& memory) {
     if (!folder_) return;
-    report_.emplace(trainer_, *folder_, progress_.step);
+    report_.emplace(trainer_, *folder_, progress_);
     report_->introduce(data_.train, memory);
     if (from) log::info(concat("goes on behind step ", progress_.step, ", from ", from->folder()));
   }
@@ -233,7 +233,7 @@ void run(const RunConfig& config, const std::vector<ValueOrigin>& origins, const
   StopRequests stop(first ? std::optional(config.run.folder()) : std::nullopt,
                     first ? config.resilience.exit_duration_in_mins : std::nullopt);
   Data data = open_data(config);  // what is wrong with the data shows before the folder is touched
-  same_on_all(mesh.all(), reads(&data.train, data.validation));
+  if (mesh.shape().world() > 1) same_on_all(mesh.all(), reads(&data.train, data.validation));
   std::optional<RunFolder> folder;
   if (first) folder.emplace(config);
   checkpoint::CheckpointStore store(config.checkpoint.folder(config.run.folder()), config.checkpoint.keep());
@@ -249,7 +249,7 @@ void run(const RunConfig& config, const std::vector<ValueOrigin>& origins, const
   Run r(config, origins, options.faults, mesh, std::move(data), folder ? &*folder : nullptr, store, stop);
   if (source) r.load(*source);
   if (from) r.take_up(*from);
-  if (first) store.prepare();
+  if (first) store.prepare();  // what is refused until here leaves nothing behind
   mesh.all().barrier("the start of the run");
   watchdog.emplace(mesh, watched);
   // Only now, with all memory at hand, is anything of an earlier run given up.

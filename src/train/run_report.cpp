@@ -6,13 +6,19 @@
 #include "train/run_text.h"
 
 namespace strata::train {
+namespace {
 
-RunReport::RunReport(Trainer& trainer, const RunFolder& folder, std::int64_t step)
+constexpr char kValidation[] = "lm loss validation ";
+
+}  // namespace
+
+RunReport::RunReport(Trainer& trainer, const RunFolder& folder, const Progress& from)
     : trainer_(trainer),
       config_(trainer.config()),
       throughput_(config_, trainer.mesh().shape().world()),
-      metrics_(folder.metrics_path(), step) {
-  if (config_.logging.tensorboard_dir) events_.emplace(folder.inside(*config_.logging.tensorboard_dir), step);
+      metrics_(folder.metrics_path(), from.step, from.evaluation_due ? kValidation : "") {
+  if (config_.logging.tensorboard_dir)
+    events_.emplace(folder.inside(*config_.logging.tensorboard_dir), from.step);
 }
 
 void RunReport::introduce(const data::TrainingData& data, const MemoryOutlook& memory) const {
@@ -51,7 +57,7 @@ void RunReport::step(const StepResult& r, const Progress& progress, const Metric
 }
 
 void RunReport::evaluation(std::int64_t step, const std::string& set, const Evaluation& e) {
-  const std::string name = "lm loss validation " + set;
+  const std::string name = kValidation + set;
   Metrics values{{name, e.loss}, {name + " PPL", std::exp(e.loss)}};
   std::string line = format("step %lld  %s %.4f", (long long)step, name.c_str(), e.loss);
   if (e.bits_per_byte) {

@@ -16,8 +16,8 @@ namespace strata::train {
 
 class RunReport {
  public:
-  // Goes on behind `step`: later lines of the metrics are cut off. Refers to `trainer`.
-  RunReport(Trainer& trainer, const RunFolder& folder, std::int64_t step);
+  // Goes on from there: later lines of the metrics are cut off. Refers to `trainer`.
+  RunReport(Trainer& trainer, const RunFolder& folder, const Progress& from);
 
   // What is about to run.
   void introduce(const data::TrainingData& data, const MemoryOutlook& memory) const;

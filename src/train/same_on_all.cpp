@@ -22,8 +22,11 @@ void same_on_all(comm::Communicator& members, const std::string& facts) {
   STRATA_CHECK(!changes.empty(), odd_name, " was given what ", first_name,
                " was, in other words: ", both[odd]);
   const ConfigChange& c = changes.front();
-  throw InputError(concat(c.path, " is ", c.after, " on ", odd_name, " and ", c.before, " on ", first_name,
-                          ": all ranks need the same command, configuration and data"));
+  const std::string seen =
+      c.before == c.after  // long values are cut
+          ? concat(" differs between ", odd_name, " and ", first_name, " behind ", c.before)
+          : concat(" is ", c.after, " on ", odd_name, " and ", c.before, " on ", first_name);
+  throw InputError(concat(c.path, seen, ": all ranks need the same command, configuration and data"));
 }
 
 std::string started_with(const std::string& command, const RunConfig& config) {

@@ -1,8 +1,6 @@
 // What happens to the others when one rank fails, and to memory that is taken back while messages are under
 // way.
-#include <dlfcn.h>
 #include <gtest/gtest.h>
-#include <pthread.h>
 
 #include <atomic>
 #include <chrono>
@@ -10,19 +8,6 @@
 #include <thread>
 
 #include "support/comm_rank.h"
-
-namespace {
-thread_local int thread_starts_left = -1;  // that this thread may still make; below 0: any number
-}
-
-// Called in place of the system's, which no limit makes fail for every user and sanitizer.
-extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*body)(void*),
-                              void* argument) noexcept {
-  if (thread_starts_left == 0) return EAGAIN;
-  if (thread_starts_left > 0) --thread_starts_left;
-  static const auto real = reinterpret_cast<decltype(&pthread_create)>(dlsym(RTLD_NEXT, "pthread_create"));
-  return real(thread, attributes, body, argument);
-}
 
 namespace strata::test {
 namespace {
@@ -84,33 +69,6 @@ TEST(Failures, OutOfMemory) {
             "rank 1: out of memory");
 }
 
-// Rank 2 cannot begin: the others, which wait for it, end with its sentence.
-TEST(Failures, NoThreadForARank) {
-  std::vector<std::string> seen(4);
-  thread_starts_left = 2;
-  const std::string thrown = failure_of(4, [&](World& world) {
-    Rank r(world, {});
-    seen[r.rank()] = sentence([&] { r.all->barrier(); });
-  });
-  thread_starts_left = -1;
-  EXPECT_EQ(thrown, "rank 2 of 4: no thread can be started: Resource temporarily unavailable");
-  EXPECT_EQ(seen, (std::vector<std::string>{thrown, thrown, "", ""}));
-}
-
-// What could not begin is not waited for either, at once or queued.
-TEST(Failures, NoThreadForMessages) {
-  for (const auto mode : {device::StreamMode::Inline, device::StreamMode::Queued})
-    EXPECT_EQ(failure_of(2,
-                         [&](World& world) {
-                           Rank r(world, {.mode = mode});
-                           const Tensor x = r.filled<float>({10}, [](auto) { return 1.0f; });
-                           if (r.rank() == 1) thread_starts_left = 0;
-                           r.all->all_reduce(r.stream(), x).wait(r.stream());
-                           r.stream().synchronize();
-                         }),
-              "rank 1: no thread can be started: Resource temporarily unavailable");
-}
-
 TEST(Failures, AbortWakesEverybody) {
   comm::run_threads(3, [](World& world) {
     Rank r(world, {});
@@ -129,7 +87,7 @@ TEST(Failures, OnlyThoseWhoAreMissingAreNamed) {
   comm::run_threads(3, [&](World& world) {
     Rank r(world, {});
     const Tensor x = r.filled<float>({9}, [](auto) { return 1.0f; });
-    const auto until = [late = std::chrono::steady_clock::now() + std::chrono::seconds(10)](auto&& holds) {
+    const auto until = [late = std::chrono::steady_clock::now() + std::chrono::seconds(60)](auto&& holds) {
       while (!holds() && std::chrono::steady_clock::now() < late) std::this_thread::yield();
     };
     if (r.rank() == 2) until([&] { return seen.load(); });

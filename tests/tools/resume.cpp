@@ -256,8 +256,8 @@ TEST_F(Resume, StepsOfAnotherSizeDoNotGoWithLimitsInTokens) {
     const Outcome o = train("run", words);
     EXPECT_EQ(o.status, 2);
     EXPECT_EQ(o.err,
-              "strata: run/checkpoints/step_00000004/config.json was made with "
-              "training.global_batch_size 4, now it is 8: " +
+              "strata: run/checkpoints/step_00000004/config.json was made in steps of 4 x 32 tokens, now "
+              "they are 8 x 32 tokens: " +
                   why + "\n");
     ASSERT_EQ(train("run", limit).status, 0);
     std::filesystem::remove_all(place.path("run"));

@@ -47,7 +47,7 @@ TEST(MemoryOutlook, IsThatOfThePlanBesideWhatTheHostHas) {
   EXPECT_EQ(tight.planned, fits.planned);
   ASSERT_EQ(tight.too_much.size(), 1u);
   EXPECT_TRUE(tight.too_much[0].starts_with("memory: 4 ranks on ")) << tight.too_much[0];
-  EXPECT_NE(tight.too_much[0].find(concat(" will hold ", train::megabytes(needed), ", ",
+  EXPECT_NE(tight.too_much[0].find(concat(" will hold about ", train::megabytes(needed), ", ",
                                           train::megabytes(needed - 1), " are left (the limit's file): ")),
             std::string::npos)
       << tight.too_much[0];

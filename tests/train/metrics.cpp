@@ -39,6 +39,10 @@ TEST(Metrics, GoesOnBehindTheLinesThatStillHold) {
       << "{\"iteration\":1,\"a\":5}\nnonsense\n{\"iteration\":2}\n{\"iteration\":3}\n{\"itera";
   train::MetricsSink(path, 2).write({{"iteration", 3}});
   EXPECT_EQ(content(path), "{\"iteration\":1,\"a\":5}\n{\"iteration\":2}\n{\"iteration\":3}\n");
+  std::ofstream(path) << "{\"iteration\":1,\"loss x\":5}\n{\"iteration\":2,\"a\":1}\n"
+                         "{\"iteration\":2,\"loss x\":6}\n{\"iteration\":3}\n";
+  train::MetricsSink(path, 2, "loss ");
+  EXPECT_EQ(content(path), "{\"iteration\":1,\"loss x\":5}\n{\"iteration\":2,\"a\":1}\n");
   std::remove(path.c_str());
 }
 

@@ -42,6 +42,10 @@ TEST(SameOnAll, NamesTheRankTheKeyAndBothValues) {
   other = config;
   other.optimizer.clip_grad = 0.1;
   EXPECT_EQ(refusal(config, other), "optimizer.clip_grad is 0.1 on rank 2 and 1.0 on rank 0" + rule);
+  other = config;
+  config.run.output_dir = std::string(100, 'a'), other.run.output_dir = std::string(101, 'a');
+  const std::string said = refusal(config, other);
+  EXPECT_TRUE(said.starts_with("run.output_dir differs between rank 2 and rank 0 behind \"aaa")) << said;
 }
 
 }  // namespace
