@@ -168,6 +168,12 @@ TEST_F(Train, ClosedStandardErrorHarmsNoFile) {
   EXPECT_EQ(metrics("runs/tiny").size(), 3u);
 }
 
+TEST_F(Train, AFolderThatTakesNoCheckpointsShowsBeforeTheFirstStep) {
+  const Outcome o = train({"--set", "checkpoint.save=text.txt/ck"});
+  EXPECT_EQ(o.status, 2);
+  EXPECT_EQ(o.err.find("step 1/"), std::string::npos) << o.err;
+}
+
 TEST_F(Train, SaysWhenAStopLeavesTheLastEvaluation) {
   const Words run{"--set", "training.train_iters=2", "--set", R"(data.validation={"o": {"path": "other"}})"};
   Words stopped = run;
