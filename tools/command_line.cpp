@@ -1,11 +1,11 @@
 #include "tools/command_line.h"
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 
 #include "base/error.h"
 #include "base/field_text.h"
 #include "tools/launcher.h"
+#include "tools/nearest.h"
 
 namespace strata::tools {
 namespace {
@@ -25,12 +25,6 @@ std::string full_name(const CLI::App& command) {
 
 // What a sentence about the command begins with.
 std::string opening(const CLI::App& command) { return command.get_parent() ? full_name(command) + ": " : ""; }
-
-std::string nearest(const std::vector<std::string>& names, const std::string& word) {
-  return *std::min_element(names.begin(), names.end(), [&](const auto& a, const auto& b) {
-    return edit_distance(a, word) < edit_distance(b, word);
-  });
-}
 
 // A word that is no command is answered with the nearest one.
 void check_command(const CLI::App& app, int words, char** argv) {

@@ -60,7 +60,7 @@ std::vector<Result> evaluate_all(const train::ModelSource& source, std::optional
   device::Device device;
   const std::int64_t rows = config.training.batch_size();
   const auto sets = data::open_validation(config.data, config.training.seq_length, config.model.vocab_size);
-  if (mesh.shape().world() > 1) train::same_on_all(mesh.all(), train::reads(nullptr, sets));
+  if (mesh.shape().world() > 1) train::same_on_all(mesh.all(), train::reads("", sets));
   train::Trainer trainer(config, device, mesh, train::Use::Evaluation);
   train::load_weights(trainer.store(), source.weights, config.model);
   std::vector<Result> all;

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/field_text.h"
+#include "tools/nearest.h"
 
 namespace strata::tools {
 namespace {
@@ -46,12 +47,6 @@ std::int64_t whole(const std::string& key, const std::string& value) {
   if (error != std::errc() || stop != end || n < 1 || n > dimension().high)
     throw InputError(concat(key, " is \"", value, "\", expected is a whole number from 1"));
   return n;
-}
-
-std::string nearest(Names names, const std::string& word) {
-  return std::string(*std::min_element(names.begin(), names.end(), [&](auto a, auto b) {
-    return edit_distance(a, word) < edit_distance(b, word);
-  }));
 }
 
 pipeline::ScheduleKind kind_of(const std::string& word) {

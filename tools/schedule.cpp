@@ -14,6 +14,7 @@
 #include "pipeline/validate.h"
 #include "tools/commands.h"
 #include "tools/layouts.h"
+#include "tools/nearest.h"
 #include "train/layout_plan.h"
 
 namespace strata::tools {
@@ -27,11 +28,8 @@ ScheduleKind kind_of(const std::string& word) {
   constexpr auto kNames = enum_names(ScheduleKind{});
   for (std::size_t i = 0; i < kNames.size(); ++i)
     if (kNames[i] == word) return ScheduleKind(i);
-  const auto distance = [&](std::string_view name) { return edit_distance(name, word); };
-  const std::string_view nearest = *std::min_element(
-      kNames.begin(), kNames.end(), [&](auto a, auto b) { return distance(a) < distance(b); });
-  throw InputError(concat("schedule: --schedule is \"", word, "\", nearest is ", nearest, ", allowed is ",
-                          choice_text(kNames)));
+  throw InputError(concat("schedule: --schedule is \"", word, "\", nearest is ", nearest(kNames, word),
+                          ", allowed is ", choice_text(kNames)));
 }
 
 constexpr std::int64_t kMost = 1 << 20;  // forwards

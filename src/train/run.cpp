@@ -233,7 +233,7 @@ void run(const RunConfig& config, const std::vector<ValueOrigin>& origins, const
   StopRequests stop(first ? std::optional(config.run.folder()) : std::nullopt,
                     first ? config.resilience.exit_duration_in_mins : std::nullopt);
   Data data = open_data(config);  // what is wrong with the data shows before the folder is touched
-  if (mesh.shape().world() > 1) same_on_all(mesh.all(), reads(&data.train, data.validation));
+  if (mesh.shape().world() > 1) same_on_all(mesh.all(), reads(data.fingerprint, data.validation));
   std::optional<RunFolder> folder;
   if (first) folder.emplace(config);
   checkpoint::CheckpointStore store(config.checkpoint.folder(config.run.folder()), config.checkpoint.keep());

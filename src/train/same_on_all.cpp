@@ -36,13 +36,13 @@ std::string started_with(const std::string& command, const RunConfig& config) {
   return concat("{\"command\": ", json_quote(command), ",", json.substr(json.find('{') + 1));
 }
 
-std::string reads(const data::TrainingData* train, const std::vector<data::ValidationData>& validation) {
+std::string reads(const std::string& train, const std::vector<data::ValidationData>& validation) {
   std::string facts;
   const auto add = [&](const std::string& name, const std::string& fingerprint) {
     facts += concat(facts.empty() ? "{" : ", ", json_quote("the content of " + name), ": ",
                     json_quote(fingerprint));
   };
-  if (train) add("data.train", train->fingerprint());
+  if (!train.empty()) add("data.train", train);
   for (const data::ValidationData& set : validation) add("data.validation." + set.name(), set.fingerprint());
   return facts.empty() ? "{}" : facts + "}";
 }

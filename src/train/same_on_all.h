@@ -4,7 +4,6 @@
 #include <string>
 
 #include "comm/communicator.h"
-#include "data/dataset.h"
 #include "data/validation.h"
 #include "train/config.h"
 
@@ -16,7 +15,7 @@ void same_on_all(comm::Communicator& members, const std::string& facts);
 
 // As facts: the command with its options, and the resolved configuration; not how many threads a rank has.
 std::string started_with(const std::string& command, const RunConfig& config);
-// By content; `train` may be null.
-std::string reads(const data::TrainingData* train, const std::vector<data::ValidationData>& validation);
+// By content; `train`: the fingerprint of the training data, if there are any.
+std::string reads(const std::string& train, const std::vector<data::ValidationData>& validation);
 
 }  // namespace strata::train

@@ -15,17 +15,6 @@ namespace {
 using comm::Pending;
 using comm::World;
 
-// The sentence that run_threads throws; empty if it does not.
-template <class Failure = Error>
-std::string failure_of(int ranks, const std::function<void(World&)>& rank_main) {
-  try {
-    comm::run_threads(ranks, rank_main);
-  } catch (const Failure& e) {
-    return e.what();
-  }
-  return {};
-}
-
 std::string sentence(const std::function<void()>& f) {
   try {
     f();

@@ -26,21 +26,11 @@ namespace {
 
 using comm::World;
 
-// The sentence that run_threads throws; empty if it does not.
-std::string thrown_by(int ranks, const std::function<void(World&)>& rank_main) {
-  try {
-    comm::run_threads(ranks, rank_main);
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return {};
-}
-
 // Rank 2 cannot begin: the others, which wait for it, end with its sentence.
 TEST(ThreadStarts, NoThreadForARank) {
   std::vector<std::string> seen(4);
   thread_starts_left = 2;
-  const std::string thrown = thrown_by(4, [&](World& world) {
+  const std::string thrown = failure_of(4, [&](World& world) {
     Rank r(world, {});
     try {
       r.all->barrier();
@@ -56,14 +46,14 @@ TEST(ThreadStarts, NoThreadForARank) {
 // What could not begin is not waited for either, at once or queued.
 TEST(ThreadStarts, NoThreadForMessages) {
   for (const auto mode : {device::StreamMode::Inline, device::StreamMode::Queued})
-    EXPECT_EQ(thrown_by(2,
-                        [&](World& world) {
-                          Rank r(world, {.mode = mode});
-                          const Tensor x = r.filled<float>({10}, [](auto) { return 1.0f; });
-                          if (r.rank() == 1) thread_starts_left = 0;
-                          r.all->all_reduce(r.stream(), x).wait(r.stream());
-                          r.stream().synchronize();
-                        }),
+    EXPECT_EQ(failure_of(2,
+                         [&](World& world) {
+                           Rank r(world, {.mode = mode});
+                           const Tensor x = r.filled<float>({10}, [](auto) { return 1.0f; });
+                           if (r.rank() == 1) thread_starts_left = 0;
+                           r.all->all_reduce(r.stream(), x).wait(r.stream());
+                           r.stream().synchronize();
+                         }),
               "rank 1: no thread can be started: Resource temporarily unavailable");
 }
 

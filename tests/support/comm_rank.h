@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/error.h"
 #include "comm/world.h"
 
 namespace strata::test {
@@ -83,6 +84,17 @@ void for_all_types(const F& f) {
 
 inline void expect(bool right, const std::string& what) {
   if (!right) throw Error(what);
+}
+
+// The sentence that run_threads throws; empty if it does not.
+template <class Failure = Error>
+std::string failure_of(int ranks, const std::function<void(comm::World&)>& rank_main) {
+  try {
+    comm::run_threads(ranks, rank_main);
+  } catch (const Failure& e) {
+    return e.what();
+  }
+  return {};
 }
 
 }  // namespace strata::test
